@@ -1,0 +1,61 @@
+# `make` alone explains the targets. Everything runs from .venv, which each target makes when it is missing.
+PY := .venv/bin/python
+CODE := $(wildcard operator/rekindle examples benchmarks tests)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo bench test test-unit test-spark test-faults soak lint types layers format requirements clean
+
+help: ## this list
+	@echo "Rekindle. First:  make demo   (a pipeline on real Spark, slowed and killed, and the same answer)"
+	@echo "          Then:   make test   (what CI runs)"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "  PYTHON=/path/to/python3.13   the interpreter of .venv"
+	@echo "  ARGS='-k name -x'            more arguments for pytest, with test-unit, test-spark, test-faults, soak"
+	@echo "  FAILFAST=1                   make test stops at the first tier that fails"
+
+setup: ## .venv with all dependencies, and a check for Java 17; instant when nothing changed
+	@PYTHON='$(PYTHON)' .ci/setup
+
+demo: setup ## the flights pipeline: undisturbed, with a slow node, with a killed driver; one table
+	$(PY) examples/flights/demo.py
+
+bench: setup ## the figures of the README, on TPC-H data
+	$(PY) benchmarks/run.py
+
+test: setup ## all tiers in order, with minutes against a budget; the last line is the sum
+	@$(PY) -m tests.tools.tiers
+
+test-unit: setup ## the core and the library without Spark (under a minute)
+	@$(PY) -m tests.tools.tiers unit $(ARGS)
+
+test-spark: setup ## on real Spark executors
+	@$(PY) -m tests.tools.tiers spark $(ARGS)
+
+test-faults: setup ## nodes slowed, executors and drivers killed
+	@$(PY) -m tests.tools.tiers faults $(ARGS)
+
+soak: setup ## the long cases that make test leaves out
+	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
+
+lint: setup ## style and likely bugs (ruff)
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+types: setup ## mypy --strict
+	$(PY) -m mypy $(CODE)
+
+layers: setup ## imports point down only (import-linter)
+	.venv/bin/lint-imports
+
+format: setup ## put the code into the project's style
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+requirements: setup ## which rules of docs/semantics.md have a passing test; runs the tests that are stale
+	@$(PY) -m tests.tools.requirements
+
+clean: ## remove build results and caches (.venv stays)
+	rm -rf .build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

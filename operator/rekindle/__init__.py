@@ -1,0 +1,15 @@
+"""Rekindle keeps Spark jobs from starting over.
+
+A pipeline is a graph of stages over DataFrames. Its exchanges are stored, so that a slow node gets a
+second runner for its partitions, and a lost driver, executor, node or stored partition costs only the
+part of the job that was lost.
+"""
+
+from importlib.metadata import PackageNotFoundError, version
+
+try:
+    __version__ = version("rekindle")
+except PackageNotFoundError:  # shipped to executors as a zip, without its metadata
+    __version__ = "0+unknown"
+
+__all__ = ["__version__"]

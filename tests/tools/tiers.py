@@ -1,0 +1,149 @@
+"""Runs the tests in tiers and says how long each took against its budget.
+
+    python -m tests.tools.tiers                      every tier, in order
+    python -m tests.tools.tiers unit -k detector     one tier, with more arguments for pytest
+
+A tier that fails does not stop the next ones (FAILFAST=1 does); the exit status is 1 when any failed. The
+last line is the sum of all tests, such as `123 passed, 0 failed`. A tier over its budget does not fail, for
+a busy machine is not a bug: its long cases belong under `@pytest.mark.soak`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.tools.junit import Counts, read_counts
+from tests.tools.machine import limits
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(".build")  # all paths are relative to ROOT, where main() goes first
+BUDGETS = {"set-up": 15.0, "core": 3.0, "Spark": 15.0, "faults": 15.0}  # minutes
+
+
+@dataclass(frozen=True)
+class Tier:
+    """One step of `make test`: a make target that checks, or a folder of tests for pytest."""
+
+    name: str
+    budget: str
+    folder: str | None = None
+
+    @property
+    def junit(self) -> Path:
+        return BUILD / "junit" / f"{self.name}.xml"
+
+    @property
+    def rules(self) -> Path:
+        """Which rules the tier's last full run showed; see tests/tools/requirements.py."""
+        return BUILD / "requirements" / f"{self.name}.json"
+
+    def command(self, arguments: Sequence[str] = ()) -> list[str]:
+        if self.folder is None:
+            return ["make", "--no-print-directory", self.name]
+        command = [sys.executable, "-m", "pytest", self.folder, "-q", f"--junitxml={self.junit}"]
+        # A part of a tier says nothing about the rules that the rest of it shows.
+        return [*command, *(arguments or [f"--rules-report={self.rules}"])]
+
+
+TIERS = (
+    Tier("lint", "core"),
+    Tier("types", "core"),
+    Tier("layers", "core"),
+    Tier("unit", "core", "tests/unit"),
+    Tier("spark", "Spark", "tests/spark"),
+    Tier("faults", "faults", "tests/faults"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    tier: Tier
+    seconds: float
+    ok: bool
+    counts: Counts = field(default_factory=Counts)
+
+
+def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
+    """Run one tier with its output passed through."""
+    print(f"\n== {tier.name} ==", flush=True)
+    for stale in (tier.junit, tier.rules):
+        stale.unlink(missing_ok=True)
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")
+    }
+    began = time.monotonic()
+    status = subprocess.run(tier.command(arguments), env=environment, check=False).returncode
+    counts = read_counts(tier.junit) if tier.folder else Counts()
+    if tier.folder and status and not counts.failed:  # nothing collected, a crash, a skip that CI forbids
+        counts += Counts(failed=1)
+    return Outcome(tier, time.monotonic() - began, status == 0, counts)
+
+
+def run_all(tiers: Iterable[Tier], run: Callable[[Tier], Outcome], failfast: bool) -> list[Outcome]:
+    outcomes = []
+    for tier in tiers:
+        outcomes.append(run(tier))
+        if failfast and not outcomes[-1].ok:
+            break
+    return outcomes
+
+
+def report(outcomes: Sequence[Outcome], setup_seconds: float | None) -> list[str]:
+    """The table of minutes against budgets, what failed, and the sum on the last line."""
+    spent = {} if setup_seconds is None else {"set-up": setup_seconds}
+    for outcome in outcomes:
+        spent[outcome.tier.budget] = spent.get(outcome.tier.budget, 0.0) + outcome.seconds
+    lines = ["", f"{'tier':<10} {'minutes':>8} {'budget':>7}  made of"]
+    for name, seconds in spent.items():
+        parts = [f"{o.tier.name} {o.seconds:.0f} s" for o in outcomes if o.tier.budget == name]
+        note = ", ".join(parts) or "the last cold one"
+        over = "   OVER BUDGET: move long cases to make soak" if seconds / 60 > BUDGETS[name] else ""
+        lines.append(f"{name:<10} {seconds / 60:>8.1f} {BUDGETS[name]:>7.0f}  {note}{over}")
+    failed = [outcome.tier.name for outcome in outcomes if not outcome.ok]
+    total = sum((outcome.counts for outcome in outcomes), Counts())
+    lines.append("")
+    if failed:
+        lines.append(f"failed tiers: {', '.join(failed)}")
+    if total.skipped:
+        lines.append(f"skipped: {total.skipped}")
+    lines.append(f"{total.passed} passed, {total.failed} failed")
+    return lines
+
+
+def read_setup_seconds() -> float | None:
+    try:
+        return float((Path(sys.prefix) / "setup-seconds").read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def chosen(arguments: Sequence[str]) -> Sequence[Tier]:
+    if not arguments:
+        return TIERS
+    tiers = [tier for tier in TIERS if tier.name == arguments[0]]
+    if not tiers:
+        sys.exit(f"no tier {arguments[0]!r}; there are {', '.join(tier.name for tier in TIERS)}")
+    return tiers
+
+
+def main(arguments: Sequence[str]) -> int:
+    os.chdir(ROOT)
+    here = [f"on this machine: {line}" for line in limits()]
+    tiers, pytest_arguments = chosen(arguments), arguments[1:]
+    print(*here, sep="\n", end="\n" if here else "")
+    outcomes = run_all(
+        tiers, lambda tier: run_tier(tier, pytest_arguments), failfast=os.environ.get("FAILFAST") == "1"
+    )
+    setup_seconds = None if arguments else read_setup_seconds()
+    print(*here, *report(outcomes, setup_seconds), sep="\n", flush=True)
+    return 0 if all(outcome.ok for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,88 @@
+"""The tier runner: what it adds up, and that a failure never looks like a success."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tools.junit import Counts, read_counts
+from tests.tools.tiers import BUDGETS, TIERS, Outcome, Tier, report, run_all, run_tier
+
+JUNIT = """<testsuites><testsuite tests="5">
+  <testcase classname="a" name="good"/>
+  <testcase classname="a" name="bad"><failure message="no"/></testcase>
+  <testcase classname="a" name="bad"><error message="and its teardown"/></testcase>
+  <testcase classname="b" name="good"/>
+  <testcase classname="b" name="left_out"><skipped message="why"/></testcase>
+</testsuite></testsuites>"""
+
+UNIT = Tier("unit", "core", "tests/unit")
+SPARK = Tier("spark", "Spark", "tests/spark")
+
+
+def outcome(tier: Tier, seconds: float = 1.0, passed: int = 0, failed: int = 0, skipped: int = 0) -> Outcome:
+    return Outcome(tier, seconds, failed == 0, Counts(passed, failed, skipped))
+
+
+def test_a_test_that_fails_twice_counts_once(tmp_path):
+    file = tmp_path / "unit.xml"
+    file.write_text(JUNIT)
+    assert read_counts(file) == Counts(passed=2, failed=1, skipped=1)
+
+
+@pytest.mark.parametrize("text", [None, "", "<testsuites><testsuite>"])
+def test_a_missing_or_cut_junit_file_counts_nothing(tmp_path, text):
+    file = tmp_path / "unit.xml"
+    if text is not None:
+        file.write_text(text)
+    assert read_counts(file) == Counts()
+
+
+def test_the_last_line_is_the_sum_over_all_tiers():
+    lines = report([outcome(UNIT, passed=120), outcome(SPARK, passed=3, failed=1)], setup_seconds=None)
+    assert lines[-1] == "123 passed, 1 failed"
+    assert "failed tiers: spark" in lines
+
+
+def test_skipped_tests_are_neither_passed_nor_hidden():
+    lines = report([outcome(UNIT, passed=2, skipped=1)], setup_seconds=None)
+    assert lines[-2:] == ["skipped: 1", "2 passed, 0 failed"]
+
+
+def test_minutes_are_added_per_budget_and_an_excess_is_named():
+    lint = Tier("lint", "core")
+    lines = report(
+        [outcome(lint, seconds=60), outcome(UNIT, seconds=150), outcome(SPARK, 30)], setup_seconds=90
+    )
+    [core] = [line for line in lines if line.startswith("core")]
+    assert core.split()[:3] == ["core", "3.5", "3"]
+    assert "lint 60 s, unit 150 s" in core
+    assert "OVER BUDGET" in core
+    [spark] = [line for line in lines if line.startswith("Spark")]
+    assert "OVER" not in spark
+    [setup] = [line for line in lines if line.startswith("set-up")]
+    assert setup.split()[:3] == ["set-up", "1.5", "15"]
+
+
+@pytest.mark.parametrize(("failfast", "ran"), [(False, ["unit", "spark"]), (True, ["unit"])])
+def test_a_failed_tier_stops_the_next_only_when_asked(failfast, ran):
+    outcomes = run_all([UNIT, SPARK], lambda tier: outcome(tier, failed=1), failfast)
+    assert [one.tier.name for one in outcomes] == ran
+
+
+def test_a_tier_without_tests_fails(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    result = run_tier(Tier("empty", "core", "no/such/folder"))
+    assert not result.ok
+    assert result.counts == Counts(failed=1)
+    capfd.readouterr()
+
+
+def test_a_part_of_a_tier_reports_no_rules():
+    assert any("--rules-report" in word for word in UNIT.command())
+    assert not any("--rules-report" in word for word in UNIT.command(["-k", "name"]))
+
+
+def test_every_tier_has_a_budget_and_its_own_files():
+    assert {tier.budget for tier in TIERS} <= set(BUDGETS)
+    assert len({tier.junit for tier in TIERS}) == len(TIERS)
+    assert all(not path.is_absolute() for tier in TIERS for path in (tier.junit, tier.rules, Path(tier.name)))
