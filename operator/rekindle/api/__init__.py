@@ -1,0 +1,1 @@
+"""The custom resources and their settings as pydantic models: what a user writes, checked once."""

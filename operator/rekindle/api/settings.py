@@ -1,0 +1,166 @@
+"""How a job recovers and speculates: the three blocks that a manifest adds to Kubeflow's SparkApplication.
+
+The same settings have two other forms: the options of the core, and Spark configuration keys
+(`spark.rekindle.speculation.maxConcurrentExecutions`), which is how they reach a driver.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError
+
+from rekindle.api.model import ApiModel, nearest, problems
+from rekindle.api.quantities import Duration, Ratio, Size
+from rekindle.core.options import (
+    BlocklistOptions,
+    FailoverOptions,
+    FailoverStrategyKind,
+    SlowTaskDetectorOptions,
+    SpeculationOptions,
+)
+
+CONF_PREFIX = "spark.rekindle."
+
+_STRATEGIES = {"region": FailoverStrategyKind.REGION, "restartAll": FailoverStrategyKind.RESTART_ALL}
+
+
+class SettingsError(ValueError):
+    """A `spark.rekindle.*` key that cannot be used; the message names the key and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """The settings as the core takes them."""
+
+    speculation: SpeculationOptions
+    slow_tasks: SlowTaskDetectorOptions
+    failover: FailoverOptions
+    blocklist: BlocklistOptions
+
+
+class SpeculationSpec(ApiModel):
+    """Speculative execution of slow tasks (FLIP-168)."""
+
+    enabled: bool = False
+    """Launch copies of slow tasks on other nodes, and block the nodes that made them slow."""
+
+    max_concurrent_executions: int = Field(default=2, ge=1)
+    """Current executions of one task, its copies included (S2)."""
+
+    block_slow_node_duration: Annotated[Duration, Field(ge=0)] = 60.0
+    """How long a slow task's node gets no new tasks."""
+
+    source_enabled: bool | None = None
+    """Speculate stages that read sources; unset follows `enabled`."""
+
+    sink_enabled: bool = False
+    """Speculate stages that write sinks which take concurrent attempts."""
+
+    check_interval: Annotated[Duration, Field(gt=0)] = 1.0
+    """Time between two searches for slow tasks."""
+
+    baseline_lower_bound: Annotated[Duration, Field(ge=0)] = 60.0
+    """No task is slow that has run for less than this."""
+
+    baseline_ratio: Annotated[Ratio, Field(lt=1)] = Decimal("0.75")
+    """Share of a stage's tasks that must have finished before any of the others can be called slow."""
+
+    baseline_multiplier: float = Field(default=1.5, gt=0)
+    """A task is slow beyond this many times the median of the finished ones."""
+
+
+class BlocklistSpec(ApiModel):
+    """Blocked nodes (FLIP-224)."""
+
+    max_blocked_share: Ratio = Decimal("0.2")
+    """At most this share of the nodes is blocked at a time, rounded up; never the last one."""
+
+
+class RecoverySpec(ApiModel):
+    """What is restarted after a failure, how often, and where results are stored (FLIP-1)."""
+
+    failover_strategy: Literal["region", "restartAll"] = "region"
+    """`region` restarts the failed regions and what depends on lost results; `restartAll` everything."""
+
+    max_failures_per_task: int = Field(default=4, ge=1)
+    """Failures of one task that the job survives; lost infrastructure is not counted."""
+
+    max_total_failures: int | None = Field(default=None, ge=0)
+    """Failures of the whole job that it survives, lost infrastructure included; unset is no bound."""
+
+    store: str | None = None
+    """Folder of the stored results; relative to the manifest. Unset: chosen by who runs the job."""
+
+    volumes: int = Field(default=1, ge=1)
+    """Volumes over which stored results are spread."""
+
+    store_limit: Annotated[Size, Field(ge=1)] | None = None
+    """Most bytes the store may take; unset is as much as fits."""
+
+    lease_seconds: float = Field(default=10.0, gt=0)
+    """A second run on the same store is refused while the first renewed its lease within this time."""
+
+
+class RekindleSettings(ApiModel):
+    """The three blocks together; every field has a default."""
+
+    speculation: SpeculationSpec = Field(default_factory=SpeculationSpec)
+    blocklist: BlocklistSpec = Field(default_factory=BlocklistSpec)
+    recovery: RecoverySpec = Field(default_factory=RecoverySpec)
+
+    def to_core(self) -> CoreOptions:
+        """The same settings as options of the core. ValueError where the core refuses a value."""
+        speculation, recovery = self.speculation, self.recovery
+        return CoreOptions(
+            speculation=SpeculationOptions(
+                enabled=speculation.enabled,
+                max_concurrent_executions=speculation.max_concurrent_executions,
+                block_slow_node_duration=speculation.block_slow_node_duration,
+                source_enabled=speculation.source_enabled,
+                sink_enabled=speculation.sink_enabled,
+            ),
+            slow_tasks=SlowTaskDetectorOptions(
+                check_interval=speculation.check_interval,
+                baseline_lower_bound=speculation.baseline_lower_bound,
+                baseline_ratio=Fraction(speculation.baseline_ratio),
+                baseline_multiplier=speculation.baseline_multiplier,
+            ),
+            failover=FailoverOptions(
+                strategy=_STRATEGIES[recovery.failover_strategy],
+                max_failures_per_task=recovery.max_failures_per_task,
+                max_total_failures=recovery.max_total_failures,
+            ),
+            blocklist=BlocklistOptions(max_blocked_share=Fraction(self.blocklist.max_blocked_share)),
+        )
+
+    def to_spark_conf(self) -> dict[str, str]:
+        """Every setting that has a value, as Spark configuration; `from_spark_conf` reads it back."""
+        return {
+            f"{CONF_PREFIX}{block}.{name}": str(value).lower() if isinstance(value, bool) else str(value)
+            for block, values in self.model_dump(mode="json", by_alias=True, exclude_none=True).items()
+            for name, value in values.items()
+        }
+
+    @classmethod
+    def from_spark_conf(cls, conf: Mapping[str, str]) -> Self:
+        """Settings from a driver's configuration; keys of other owners are ignored.
+
+        Raises SettingsError, naming each key, for an unknown setting and for a value that cannot be read.
+        """
+        blocks: dict[str, dict[str, str]] = {}
+        for key in sorted(conf):
+            parts = key.removeprefix(CONF_PREFIX).split(".", 1)
+            if key.startswith(CONF_PREFIX) and len(parts) == 2:
+                if parts[0] in cls.model_fields:
+                    blocks.setdefault(parts[0], {})[parts[1]] = conf[key]
+                elif near := nearest(parts[0], cls.model_fields):
+                    raise SettingsError(
+                        f"{key}: unknown setting; did you mean {CONF_PREFIX}{near}.{parts[1]}?"
+                    )
+        try:
+            return cls.model_validate(blocks, strict=False, by_alias=True, by_name=False)
+        except ValidationError as error:
+            raise SettingsError("\n".join(f"{CONF_PREFIX}{line}" for line in problems(error, cls))) from None

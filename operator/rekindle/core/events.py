@@ -1,0 +1,184 @@
+"""What may happen to a job. The driver's journal is a list of these, so each has a record of JSON types.
+
+All times are seconds since the epoch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.core.records import decode, encode
+
+
+class FailureKind(StrEnum):
+    """What a failed attempt failed of."""
+
+    TASK = "TASK"
+    """Its own code, or something unknown."""
+    INFRASTRUCTURE = "INFRASTRUCTURE"
+    """Its executor, node or connection was lost; not held against the task."""
+    PARTITION = "PARTITION"
+    """A partition it reads is lost or corrupt (S7-14)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureCause:
+    """Why an attempt failed; `partition` is the one that could not be read, of PARTITION only."""
+
+    kind: FailureKind
+    message: str
+    partition: ResultPartitionID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutput:
+    """What an attempt wrote. Without a digest it cannot be compared with what another attempt writes."""
+
+    rows: int
+    bytes: int
+    digest: str | None = None
+    node: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """The job begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodesChanged:
+    """The nodes that exist now, blocked ones included."""
+
+    nodes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptDeployed:
+    """An attempt was handed to an executor on `node`; `started_at` is its DEPLOYING timestamp (S1-18)."""
+
+    attempt: ExecutionAttemptID
+    node: str
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFinished:
+    """An attempt has committed its partition."""
+
+    attempt: ExecutionAttemptID
+    finished_at: float
+    output: PartitionOutput
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFailed:
+    attempt: ExecutionAttemptID
+    cause: FailureCause
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptCanceled:
+    """An attempt runs no more, and not because of an error."""
+
+    attempt: ExecutionAttemptID
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsLost:
+    """Partitions cannot be read any more. Those that nobody needs cost nothing."""
+
+    partitions: tuple[ResultPartitionID, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLost:
+    """A node is gone, and with it what ran there and the EPHEMERAL and CACHED results made there."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverLost:
+    """A new driver begins: what had not finished is gone, and so are all EPHEMERAL and CACHED results."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlowTasksFound:
+    """What a slow-task detector found: (vertex, its slow attempts, the evidence in words) each.
+
+    It is told when nothing is slow, too (S1-29).
+    """
+
+    slow: tuple[tuple[ExecutionVertexID, tuple[ExecutionAttemptID, ...], str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBlockRequested:
+    """A person or the operator wants `node` blocked until `until` (infinity: until further notice)."""
+
+    node: str
+    until: float
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time has passed: blocks may have come to their end."""
+
+
+Event = (
+    JobSubmitted
+    | NodesChanged
+    | AttemptDeployed
+    | AttemptFinished
+    | AttemptFailed
+    | AttemptCanceled
+    | PartitionsLost
+    | NodeLost
+    | DriverLost
+    | SlowTasksFound
+    | NodeBlockRequested
+    | Tick
+)
+
+EVENT_TYPES: dict[str, type[Event]] = {
+    event.__name__: event
+    for event in (
+        JobSubmitted,
+        NodesChanged,
+        AttemptDeployed,
+        AttemptFinished,
+        AttemptFailed,
+        AttemptCanceled,
+        PartitionsLost,
+        NodeLost,
+        DriverLost,
+        SlowTasksFound,
+        NodeBlockRequested,
+        Tick,
+    )
+}
+
+
+def to_record(event: Event) -> dict[str, Any]:
+    """{"type": "AttemptDeployed", "attempt": "delays[3]#1", ...}; `from_record` reads it back, equal."""
+    return {"type": type(event).__name__, **encode(event)}
+
+
+def from_record(record: dict[str, Any]) -> Event:
+    """The event of a record. Raises ValueError when its type or a field is unknown, missing or wrong."""
+    if not isinstance(record, dict):
+        raise ValueError(f"an event's record must be an object, and is {record!r}")
+    name = record.get("type")
+    kind = EVENT_TYPES.get(name) if isinstance(name, str) else None
+    if kind is None:
+        raise ValueError(f"unknown event {name!r}; this version knows {', '.join(EVENT_TYPES)}")
+    event: Event = decode(kind, {key: value for key, value in record.items() if key != "type"}, str(name))
+    return event

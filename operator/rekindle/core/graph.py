@@ -1,0 +1,153 @@
+"""The execution graph: events go in with a time, actions come out.
+
+`handle` is the only way to change its state, and it is deterministic: the same events at the same times give
+the same state and the same actions. So a journal of events is a full account of a job, and a new driver that
+replays it knows what the old one knew.
+
+An event about something that is not so (any more), such as the end of an attempt that a restart has already
+replaced, changes nothing. None of them raises: events come late, twice, or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rekindle.core import events as ev
+from rekindle.core.actions import Action
+from rekindle.core.attempts import AttemptHandler
+from rekindle.core.blocklist import BlockedNode
+from rekindle.core.execution import Execution, ExecutionState, ExecutionVertex
+from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
+from rekindle.core.invariants import check
+from rekindle.core.job_graph import JobGraph
+from rekindle.core.job_state import JobState
+from rekindle.core.losses import LossHandler
+from rekindle.core.metrics import GraphMetrics
+from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
+from rekindle.core.progress import Progress
+from rekindle.core.regions import PipelinedRegions
+from rekindle.core.slow_nodes import SlowNodeHandler
+
+
+class ExecutionGraph:
+    """A job graph while it runs. Times are seconds since the epoch.
+
+    The views raise KeyError for a vertex that is not of this job. What they return is not to be changed.
+    """
+
+    def __init__(
+        self,
+        job_graph: JobGraph,
+        *,
+        speculation: SpeculationOptions,
+        failover: FailoverOptions,
+        blocklist: BlocklistOptions,
+    ) -> None:
+        self.job_graph = job_graph
+        self._state = JobState.create(job_graph, speculation, failover, blocklist)
+        self._progress = Progress(self._state)
+        attempts, losses = AttemptHandler(self._state), LossHandler(self._state)
+        slow_nodes = SlowNodeHandler(self._state)
+        self._handlers: dict[type[ev.Event], Callable[[Any, float], list[Action]]] = {
+            ev.JobSubmitted: self._job_submitted,
+            ev.AttemptDeployed: attempts.deployed,
+            ev.AttemptFinished: attempts.finished,
+            ev.AttemptFailed: attempts.failed,
+            ev.AttemptCanceled: attempts.canceled,
+            ev.PartitionsLost: losses.partitions_lost,
+            ev.NodeLost: losses.node_lost,
+            ev.DriverLost: losses.driver_lost,
+            ev.NodesChanged: slow_nodes.nodes_changed,
+            ev.SlowTasksFound: slow_nodes.slow_tasks_found,
+            ev.NodeBlockRequested: slow_nodes.node_block_requested,
+            ev.Tick: lambda event, now: [],
+        }
+
+    def handle(self, event: ev.Event, now: float) -> list[Action]:
+        """Take in what happened; returns what is to be done about it, in order."""
+        state = self._state
+        if state.failed and not isinstance(event, ev.DriverLost):
+            return []
+        actions = state.blocklist.expire(now)
+        actions += self._handlers[type(event)](event, now)
+        if state.changed and state.submitted and not state.failed:
+            actions += self._progress.advance()
+        return actions
+
+    def _job_submitted(self, event: ev.JobSubmitted, now: float) -> list[Action]:
+        if not self._state.submitted:
+            self._state.vertices.created(now)
+        self._state.submitted = self._state.changed = True
+        return []
+
+    # -- views of vertices -----------------------------------------------------------------------------
+
+    def execution_vertices(self, vertex: str) -> Sequence[ExecutionVertex]:
+        """The execution vertices of a job vertex, by subtask."""
+        return self._state.vertices[vertex].tasks
+
+    def current_executions(self, vertex_id: ExecutionVertexID) -> tuple[Execution, ...]:
+        """Oldest first; never empty."""
+        return self._state.vertices.task(vertex_id).executions
+
+    def version(self, vertex_id: ExecutionVertexID) -> int:
+        """The version of its partition that is valid or being made; 1 at first."""
+        return self._state.vertices.task(vertex_id).version
+
+    def state(self, vertex_id: ExecutionVertexID) -> ExecutionState:
+        """That of its representative (S2-18)."""
+        return self._state.vertices.task(vertex_id).representative.state
+
+    def is_deployed(self, vertex_id: ExecutionVertexID) -> bool:
+        """Whether a Deploy was told for its current version: it runs, or should, or has finished."""
+        return self.state(vertex_id) is not ExecutionState.CREATED
+
+    def is_finished(self, vertex: str) -> bool:
+        """Whether all subtasks of a job vertex have finished."""
+        return self._state.vertices[vertex].is_finished
+
+    def is_finished_for_good(self, vertex: str) -> bool:
+        """Whether, besides, nobody needs what it wrote, nor could after a failure (S7-23)."""
+        self._state.vertices[vertex]
+        return vertex not in self._state.needs.may_restart()
+
+    def unfinished(self, vertex: str) -> tuple[int, ...]:
+        """Subtasks, in order."""
+        return tuple(sorted(self._state.vertices[vertex].unfinished))
+
+    def suspects(self) -> tuple[ExecutionVertexID, ...]:
+        """Finished vertices that restart if what they read comes out differently the second time (S7-7)."""
+        held = self._state.sparing.held
+        return tuple(sorted({ExecutionVertexID(edge.consumer, one) for edge in held for one in held[edge]}))
+
+    # -- views of the job ------------------------------------------------------------------------------
+
+    @property
+    def regions(self) -> PipelinedRegions:
+        return self._state.regions
+
+    @property
+    def is_done(self) -> bool:
+        """Finish was told, and nothing has been lost since."""
+        return self._state.told_finish
+
+    @property
+    def has_failed(self) -> bool:
+        """Fail was told, and no new driver has begun since."""
+        return self._state.failed
+
+    def output(self, partition: ResultPartitionID) -> ev.PartitionOutput | None:
+        """What was written; None when there is nothing to be read, not yet or not any more."""
+        return self._state.partitions.output(partition)
+
+    def blocked_nodes(self, now: float) -> dict[str, BlockedNode]:
+        """The blocks in force at `now`."""
+        return self._state.blocklist.at(now)
+
+    def metrics(self) -> GraphMetrics:
+        return self._state.counters.metrics
+
+    def validate_state(self) -> None:
+        """Raises InvariantViolation when the state contradicts itself. For tests: it looks at everything."""
+        check(self._state)

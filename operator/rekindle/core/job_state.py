@@ -1,0 +1,97 @@
+"""All that is known of a job, put together: what the handlers of events share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rekindle.core.actions import Action, Cancel, Fail
+from rekindle.core.blocklist import Blocklist
+from rekindle.core.budget import FailureBudget
+from rekindle.core.execution import ExecutionState, ExecutionVertex, ExecutionVertices
+from rekindle.core.failover import FailoverStrategy, RestartAllStrategy, RestartPipelinedRegionStrategy
+from rekindle.core.ids import ExecutionAttemptID
+from rekindle.core.job_graph import JobGraph
+from rekindle.core.metrics import Counters
+from rekindle.core.options import BlocklistOptions, FailoverOptions, FailoverStrategyKind, SpeculationOptions
+from rekindle.core.partitions import PartitionNeeds, ResultPartitions
+from rekindle.core.recovery import Recovery
+from rekindle.core.regions import PipelinedRegions
+from rekindle.core.sparing import DigestSparing
+
+
+@dataclass
+class JobState:
+    """The parts, and four facts.
+
+    Attributes:
+        submitted: the job has begun.
+        failed: Fail was told; only a new driver changes anything.
+        told_finish: Finish was told, and nothing was lost since.
+        changed: since what can be deployed, released or finished was last looked at.
+    """
+
+    job_graph: JobGraph
+    speculation: SpeculationOptions
+    regions: PipelinedRegions
+    vertices: ExecutionVertices
+    partitions: ResultPartitions
+    sparing: DigestSparing
+    needs: PartitionNeeds
+    recovery: Recovery
+    budget: FailureBudget
+    blocklist: Blocklist
+    counters: Counters
+    submitted: bool = False
+    failed: bool = False
+    told_finish: bool = False
+    changed: bool = False
+
+    @classmethod
+    def create(
+        cls,
+        job_graph: JobGraph,
+        speculation: SpeculationOptions,
+        failover: FailoverOptions,
+        blocklist: BlocklistOptions,
+    ) -> JobState:
+        regions = PipelinedRegions(job_graph)
+        vertices = ExecutionVertices(job_graph.vertex(name) for name in job_graph.order)
+        partitions = ResultPartitions(job_graph)
+        sparing = DigestSparing(job_graph, regions, vertices, partitions)
+        needs = PartitionNeeds(job_graph, vertices, sparing)
+        region = RestartPipelinedRegionStrategy(job_graph, regions, vertices, partitions, sparing)
+        all_ = failover.strategy is FailoverStrategyKind.RESTART_ALL
+        strategy: FailoverStrategy = RestartAllStrategy(vertices) if all_ else region
+        counters = Counters()
+        return cls(
+            job_graph,
+            speculation,
+            regions,
+            vertices,
+            partitions,
+            sparing,
+            needs,
+            Recovery(job_graph, vertices, partitions, needs, sparing, strategy, counters),
+            FailureBudget(failover),
+            Blocklist(blocklist),
+            counters,
+        )
+
+    def cancel(self, tasks: Iterable[ExecutionVertex], reason: str) -> list[Action]:
+        """Cancel what has been deployed of these and has not ended (S2-17, S2-39)."""
+        canceling: list[ExecutionAttemptID] = []
+        for task in tasks:
+            for execution in task.live:
+                if execution.state is not ExecutionState.CREATED:
+                    task.put(execution.to(ExecutionState.CANCELING))
+                    canceling.append(execution.attempt_id)
+        return [Cancel(tuple(canceling), reason)] if canceling else []
+
+    def cancel_all(self, reason: str) -> list[Action]:
+        return self.cancel((task for vertex in self.vertices for task in vertex.tasks), reason)
+
+    def fail(self, cause: str) -> list[Action]:
+        """The job fails for good."""
+        self.failed = True
+        return [*self.cancel_all(f"the job has failed: {cause}"), Fail(cause)]

@@ -1,0 +1,131 @@
+"""Result partitions: which are there, which are lost, and which nobody needs any more.
+
+A partition is *missing* when it was made and cannot be read: lost, or released. One that is being made is
+not missing: whoever needs it waits. What a missing partition contained is still known, so that what replaces
+it can be compared with it (S7-7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from rekindle.core.events import PartitionOutput
+from rekindle.core.execution import ExecutionVertices
+from rekindle.core.ids import ResultPartitionID
+from rekindle.core.job_graph import JobGraph, ResultKind
+
+
+class ResultPartitions:
+    """The partitions of the current version of each execution vertex."""
+
+    def __init__(self, job_graph: JobGraph) -> None:
+        self._outputs: dict[str, dict[int, PartitionOutput]] = {name: {} for name in job_graph.order}
+        self._missing: dict[str, set[int]] = {name: set() for name in job_graph.order}
+
+    def add(self, vertex: str, subtask: int, output: PartitionOutput) -> None:
+        """A partition was made. One already given up stays missing until its vertex is reset."""
+        self._outputs[vertex][subtask] = output
+
+    def lose(self, vertex: str, subtasks: Iterable[int]) -> None:
+        self._missing[vertex].update(subtasks)
+
+    def invalidate(self, vertex: str, subtasks: Iterable[int]) -> None:
+        """Their vertices were reset: what was there is void, and what is made next is another version."""
+        for subtask in subtasks:
+            self._outputs[vertex].pop(subtask, None)
+            self._missing[vertex].discard(subtask)
+
+    def missing(self, vertex: str) -> set[int]:
+        """Subtasks whose partition is missing. Not a copy: do not change it."""
+        return self._missing[vertex]
+
+    def content(self, vertex: str, subtask: int) -> PartitionOutput | None:
+        """What the partition contains, or contained before it went missing; None before it is made."""
+        return self._outputs[vertex].get(subtask)
+
+    def output(self, partition: ResultPartitionID) -> PartitionOutput | None:
+        """The partition, None when it cannot be read."""
+        if partition.subtask in self._missing.get(partition.vertex, ()):
+            return None
+        return self._outputs.get(partition.vertex, {}).get(partition.subtask)
+
+    def available(self, vertex: str) -> int:
+        """How many partitions of the vertex can be read."""
+        return len(self._outputs[vertex].keys() - self._missing[vertex])
+
+
+class PartitionNeeds:
+    """Who still needs what, worked out from the executions and never kept."""
+
+    def __init__(self, job_graph: JobGraph, vertices: ExecutionVertices, held: HeldBack) -> None:
+        self._graph, self._vertices, self._held = job_graph, vertices, held
+
+    def is_stored(self, vertex: str) -> bool:
+        """Whether what the vertex writes outlives driver and executors: all its exchanges are BLOCKING."""
+        return all(edge.kind.is_stored for edge in self._graph.outputs(vertex))
+
+    def is_needed(self, vertex: str, subtask: int, done: set[str]) -> bool:
+        """A result of the job itself is, and so is what an unfinished consumer reads that is not `done`."""
+        edges = self._graph.outputs(vertex)
+        for edge in edges:
+            finished = self._vertices[edge.consumer].finished
+            unread = any(reader not in finished for reader in self._graph.consumers(edge, subtask))
+            if edge.consumer not in done and unread:
+                return True
+        return not edges
+
+    def done(self) -> set[str]:
+        """Job vertices that need not run any more, as things are.
+
+        They have finished, with no subtask held back; or their results are not stored and all who read them
+        are done: a shuffle is of no use after its stage.
+        """
+        done: set[str] = set()
+        for name in reversed(self._graph.order):
+            edges = self._graph.outputs(name)
+            passing = edges and all(edge.kind in _PASSING and edge.consumer in done for edge in edges)
+            if passing or (self._vertices[name].is_finished and not self._held.holds_any_of(name)):
+                done.add(name)
+        return done
+
+    def may_restart(self) -> set[str]:
+        """Job vertices that a failure may still restart (S7-23).
+
+        Those that are not done; those whose results they read, for a lost partition is made again; what reads
+        those, for consumers restart along (S7-5); and whoever made a result that is not stored for one that
+        may restart. Losing at once what two generations of finished vertices wrote may reach further: then
+        what was released is computed again.
+        """
+        done = self.done()
+        open_ = [name for name in self._graph.order if name not in done]
+        todo = [*open_, *(edge.producer for name in open_ for edge in self._graph.inputs(name))]
+        found: dict[str, None] = {}
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found[name] = None
+                todo += (edge.consumer for edge in self._graph.outputs(name))
+                todo += (edge.producer for edge in self._graph.inputs(name) if not edge.kind.is_stored)
+        return set(found)
+
+    def releasable(self) -> list[str]:
+        """Job vertices with BLOCKING results that no consumer needs, nor can need after one failure."""
+        keep = self.may_restart()
+        return [
+            name
+            for name in self._graph.order
+            if any(edge.kind.is_stored for edge in self._graph.outputs(name))
+            and all(edge.consumer not in keep for edge in self._graph.outputs(name))
+        ]
+
+
+class HeldBack(Protocol):
+    """What `PartitionNeeds` asks of `core.sparing`."""
+
+    def holds_any_of(self, vertex: str) -> bool:
+        """Whether some subtask of the vertex has finished, and may have to restart all the same."""
+        ...
+
+
+_PASSING = (ResultKind.EPHEMERAL, ResultKind.CACHED)

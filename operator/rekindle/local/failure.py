@@ -1,0 +1,79 @@
+"""A driver's failure on one screen: its own words if it left any, else the user's traceback from its log."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_TRACEBACK = "Traceback (most recent call last):"
+_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+, in ')
+_NOT_THEIRS = ("/pyspark/", "/pyspark.zip/", "/py4j")
+_JVM = re.compile(r"^(\s+at [\w.$]+[(/]|\s*\.\.\. \d+ more|Caused by: |\d\d/\d\d/\d\d \d\d:\d\d:\d\d )")
+_PIPELINE_ERROR = re.compile(r"^rekindle\.pipeline\.[\w.]*Error: ", re.MULTILINE)
+_MOST_LINES = 30
+
+
+def from_record(error: Mapping[str, Any]) -> str:
+    """The lines of a structured error: what, where, the user's traceback, the remedy."""
+    where = " ".join(
+        f"{word} {error[word]}" for word in ("stage", "partition") if error.get(word) is not None
+    )
+    message = str(error.get("message") or error.get("kind") or "failed")
+    lines = [f"{where}: {message}" if where and where not in message else message]
+    if error.get("traceback"):
+        lines.append(_cut(str(error["traceback"]).rstrip().splitlines()))
+    if error.get("remedy"):
+        lines.append(f"-> {error['remedy']}")
+    return "\n".join(lines)
+
+
+def from_logs(program: str, jvm: str) -> str:
+    """The user's own part of what a driver left: `program` is its standard error, `jvm` the JVM's log.
+
+    That is the last Python traceback, without the frames of PySpark and the JVM. Without one, the last lines
+    of the program that are not the JVM's, or of the JVM's log if the program said nothing.
+    """
+    start = _last_traceback(program)
+    if start is not None:
+        lines = program[start:].splitlines()
+        return _cut(_their_frames([line for line in lines if line.strip() and _JVM.match(line) is None]))
+    said = [line for line in program.splitlines() if line.strip() and _JVM.match(line) is None]
+    return "\n".join(
+        (said or [line for line in jvm.splitlines() if line.strip() and "\tat " not in line])[-15:]
+    )
+
+
+def _last_traceback(text: str) -> int | None:
+    """Where the last traceback begins that is not one of a worker, quoted in another's message."""
+    found = None
+    for match in re.finditer(rf"^{re.escape(_TRACEBACK)}$", text, re.MULTILINE):
+        before = text[: match.start()].rstrip()
+        if found is None or not before.endswith("Python worker:"):
+            found = match.start()
+    return found
+
+
+def is_pipeline_error(text: str) -> bool:
+    """Whether this traceback says that the pipeline itself is wrong (exit code 2)."""
+    return _PIPELINE_ERROR.search(text) is not None
+
+
+def _their_frames(lines: list[str]) -> list[str]:
+    """Without the frames of libraries, each with the source lines below it."""
+    kept, skipping = [], False
+    for line in lines:
+        frame = _FRAME.match(line)
+        if frame is not None:
+            skipping = any(part in frame["file"] for part in _NOT_THEIRS)
+        elif not line.startswith("    "):
+            skipping = False
+        if not skipping:
+            kept.append(line)
+    return kept
+
+
+def _cut(lines: list[str]) -> str:
+    """One screen: the beginning says where, the end says what."""
+    if len(lines) > _MOST_LINES:
+        half = _MOST_LINES // 2
+        lines = [*lines[:half], f"  ... {len(lines) - 2 * half} lines ...", *lines[-half:]]
+    return "\n".join(lines)

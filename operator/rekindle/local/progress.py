@@ -1,0 +1,163 @@
+"""Where a run stands, as its journal tells."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from rekindle.runtime.journal import JournalFollower
+from rekindle.runtime.report import ReportFold
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """One stage. `done` and `partitions` are numbers of result partitions; `copies` were launched."""
+
+    name: str
+    done: int
+    partitions: int
+    copies: int
+    started: bool
+
+    @property
+    def finished(self) -> bool:
+        return self.done >= self.partitions
+
+
+class Progress:
+    """The run so far. Feed it the journal's records in order."""
+
+    def __init__(self) -> None:
+        self._fold = ReportFold()
+        self._started: set[str] = set()
+        self._blocked: dict[str, float] = {}
+        self.drivers = self.recoveries = 0
+
+    def add(self, record: Record, *, new: bool = True) -> None:
+        """Take one record. One that is not `new` was written before this launch."""
+        if record.get("note") == "RunStarted":
+            self._fold, self._started = ReportFold(), set()
+        self._fold.add(record)
+        match record.get("note") or record.get("action"):
+            case "StageStarted" if new:
+                self._started.add(record["stage"])
+            case "DriverStarted" if new:
+                self.drivers += 1
+            case "Restart" if new:
+                self.recoveries += 1
+            case "Block":
+                self._blocked[record["node"]] = record["until"]
+            case "Unblock":
+                self._blocked.pop(record["node"], None)
+
+    @property
+    def stages(self) -> list[StageProgress]:
+        """All stages with stored results, in topological order."""
+        return [
+            StageProgress(
+                stage.name,
+                len(stage.outputs),
+                stage.partitions,
+                len(stage.copies),
+                stage.name in self._started,
+            )
+            for stage in self._fold.stages.values()
+        ]
+
+    def stage(self, name: str) -> StageProgress | None:
+        """One of them."""
+        return next((stage for stage in self.stages if stage.name == name), None)
+
+    def fraction(self, stage: str | None = None) -> float:
+        """The share of partitions that are finished, of one stage or of all; 0 while nothing is known."""
+        chosen = [one for one in self.stages if stage in (None, one.name)]
+        total = sum(one.partitions for one in chosen)
+        return sum(one.done for one in chosen) / total if total else 0.0
+
+    @property
+    def blocked(self) -> list[str]:
+        """Nodes that are blocked now."""
+        return sorted(self._blocked)
+
+    @property
+    def begun(self) -> bool:
+        """Whether any stage has started in this launch."""
+        return bool(self._started)
+
+
+def describe(record: Record) -> str | None:
+    """A record as a line for people, None for what is too much to tell."""
+    name = record.get("note") or record.get("action")
+    describer = _LINES.get(str(name))
+    return describer(record) if describer else None
+
+
+def _restart(record: Mapping[str, Any]) -> str:
+    by_vertex: dict[str, list[int]] = {}
+    for vertex, subtask in record["vertices"]:
+        by_vertex.setdefault(vertex, []).append(subtask)
+    rerun = ", ".join(f"{vertex}[{_ranges(tasks)}]" for vertex, tasks in by_vertex.items())
+    kept = f"{record['reused']} partitions reused"
+    return f"recovery: {record['cause']}; runs again: {rerun or 'nothing'}; {kept}"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """`0-3,7` of 0, 1, 2, 3, 7."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def _copies(record: Mapping[str, Any]) -> str:
+    return "copies of slow tasks: " + ", ".join(f"{stage}[{task}]" for stage, task, _ in record["attempts"])
+
+
+_LINES = {
+    "StageStarted": lambda r: f"stage {r['stage']}: {r['partitions']} partitions",
+    "StageFinished": lambda r: f"stage {r['stage']}: finished, {r['rows']} rows, {r['bytes']} bytes",
+    "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
+    "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",
+    "PartitionsLost": lambda r: f"lost: {r['stage']}[{_ranges(r['partitions'])}]: {r['reason']}",
+    "ExecutorGivenUp": lambda r: f"executor on {r['node']} given up: {r['reason']}",
+    "Restart": _restart,
+    "Block": lambda r: f"node {r['node']} blocked: {r['cause']}",
+    "Unblock": lambda r: f"node {r['node']} no longer blocked: {r['reason']}",
+    "BlockRefused": lambda r: f"node {r['node']} not blocked: {r['reason']}",
+    "Speculate": _copies,
+}
+
+
+class Follow:
+    """Goes along with a run (`Companion`): reads its journal into `progress` and shows it."""
+
+    def __init__(self, store: Path, progress: Progress, screen: "ProgressScreen") -> None:
+        """Takes what the newest unfinished run has already; a finished one is passed over."""
+        self._follower, self._progress, self._screen = JournalFollower(store), progress, screen
+        earlier = self._follower.poll()
+        if not any(record.get("note") == "RunFinished" for record in earlier):
+            for record in earlier:
+                progress.add(record, new=False)
+
+    def step(self, now: float, driver: object) -> None:
+        """Take and tell what is new."""
+        for record in self._follower.poll():
+            self._progress.add(record)
+            if (text := describe(record)) is not None:
+                self._screen.line(text)
+        self._screen.update(self._progress)
+
+
+class ProgressScreen(Protocol):
+    """A screen that can show progress."""
+
+    def line(self, text: str) -> None:
+        """A line of the launcher."""
+
+    def update(self, progress: Progress) -> None:
+        """Show where the run stands."""

@@ -1,0 +1,43 @@
+"""The store before a run: whether its last driver is proven gone, and forgetting it on request."""
+
+import json
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+
+from rekindle.runtime.layout import IDENTITY, LEASE
+from rekindle.runtime.lease import Lease
+from rekindle.runtime.open_run import begin_anew
+from rekindle.runtime.store import PosixStore
+
+
+def last_driver_is_gone(store: Path) -> bool:
+    """Whether the store's last holder ran on this machine and its process is no more.
+
+    Then a new driver need not wait for the lease to run out. If this were ever wrong, the journal would still
+    stop the second writer.
+    """
+    try:
+        lease = json.loads((store / LEASE).read_text(encoding="utf-8"))
+        return lease["host"] == socket.gethostname() and not psutil.pid_exists(int(lease["pid"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def forget(store: Path, lease_seconds: float, say: Callable[[str], None]) -> None:
+    """Remove all runs of a store; a folder that is no store is left alone.
+
+    Raises StoreRefused while another run uses it.
+    """
+    if not (store / IDENTITY).exists():
+        return
+    lease = Lease(PosixStore(store), f"fresh-{socket.gethostname()}-{os.getpid()}", lease_seconds)
+    lease.acquire(
+        takeover=last_driver_is_gone(store),
+        waiting=lambda holder: say(f"waiting up to {lease_seconds:g} s for the lease of {holder} to run out"),
+    )
+    lease.release()
+    begin_anew(store)

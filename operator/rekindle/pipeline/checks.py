@@ -1,0 +1,235 @@
+"""What one declaration may say. Each check looks at one thing and raises a PipelineError that names it."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import get_args
+
+from rekindle.pipeline.annotations import wrong_hints
+from rekindle.pipeline.declaration import Declaration, Role
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.sinks import FileSink, SaveMode, Sink, SinkFormat
+from rekindle.pipeline.stage import SPARK_PARAMETER
+
+Check = Callable[[Declaration], None]
+
+
+def check_name(declared: Declaration) -> None:
+    name = declared.name
+    if not (isinstance(name, str) and name.isidentifier()) or keyword.iskeyword(name):
+        raise declared.error(
+            "has a name that no parameter can have",
+            "a stage's name is how others read it: use letters, digits and _, such as name='daily_delays'",
+        )
+    if name == SPARK_PARAMETER:
+        raise declared.error(
+            "has the name of the parameter that gets the SparkSession",
+            "give the function another name, or the decorator name=...",
+        )
+
+
+def check_function(declared: Declaration) -> None:
+    fn = inspect.unwrap(declared.fn)
+    if not inspect.isfunction(fn):
+        raise declared.error(f"is a {type(fn).__name__}", "decorate a function that returns a DataFrame")
+    if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
+        raise declared.error(
+            "is a coroutine or a generator", "write a plain function that returns one DataFrame"
+        )
+
+
+def check_parameters(declared: Declaration) -> None:
+    for parameter in declared.parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+            raise declared.error(
+                f"takes {stars}{parameter.name}",
+                "name each stage it reads as a parameter of its own",
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            raise declared.error(
+                f"takes {parameter.name!r} by position only", "inputs are passed by name: remove the /"
+            )
+
+
+def check_role(declared: Declaration) -> None:
+    if declared.role is Role.SOURCE and declared.inputs:
+        raise declared.error(
+            f"reads {declared.inputs[0]!r}, and a source reads no stage",
+            f"declare it with @pipeline.stage, or take only {SPARK_PARAMETER!r}",
+        )
+    if declared.role is not Role.SOURCE and not declared.inputs:
+        raise declared.error(
+            "reads no stage",
+            "declare what reads outside data with @pipeline.source, and name it as a parameter here",
+        )
+
+
+def check_type_hints(declared: Declaration) -> None:
+    for what, hint, expected in wrong_hints(declared.fn):
+        raise declared.error(f"has the type hint {hint} for {what}", f"it is a pyspark.sql.{expected}")
+
+
+def check_switches(declared: Declaration) -> None:
+    """The options that are flags."""
+    options = declared.options
+    for option in ("pointwise", "speculation", "streaming"):
+        value = getattr(options, option)
+        if not isinstance(value, bool):
+            raise declared.error(f"has {option}={value!r}", f"{option} is True or False")
+    if options.deterministic not in (True, False, None):
+        raise declared.error(
+            f"has deterministic={options.deterministic!r}",
+            "it is True, False, or None to go by the digests of the results",
+        )
+
+
+def check_partition_by(declared: Declaration) -> None:
+    keys = declared.options.partition_by
+    if keys is None:
+        return
+    if not isinstance(keys, tuple) or not keys or not all(isinstance(key, str) and key for key in keys):
+        raise declared.error(
+            f"has partition_by={keys!r}",
+            "name one or more columns of its result, such as partition_by='carrier'; "
+            "compute an expression as a column first",
+        )
+    if len(set(keys)) < len(keys):
+        raise declared.error(f"names a column twice in partition_by={keys!r}", "name each column once")
+
+
+def check_partitions(declared: Declaration) -> None:
+    count = declared.options.partitions
+    if count is not None and not is_count(count):
+        raise declared.error(f"has partitions={count!r}", "partitions is a whole number of at least 1")
+
+
+def check_exchange(declared: Declaration) -> None:
+    given = declared.options.exchange
+    modes = [mode.value for mode in ExchangeMode]
+    if given not in modes:
+        near = get_close_matches(str(given), modes, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise declared.error(f"has exchange={given!r}", f"{hint}it is one of {', '.join(modes)}")
+
+
+def check_not_stored(declared: Declaration) -> None:
+    """A result that is not stored has no result partitions to lay out."""
+    if declared.options.exchange == ExchangeMode.BLOCKING:
+        return
+    mode = declared.options.exchange
+    for option in _about_partitions(declared):
+        raise declared.error(
+            f"has {option} and exchange={str(mode)!r}, which stores no result partitions",
+            f"remove {option}, or store the result with exchange='blocking'",
+        )
+
+
+def _about_partitions(declared: Declaration) -> Iterator[str]:
+    options = declared.options
+    if options.pointwise:
+        yield "pointwise=True"
+    if options.exchange == ExchangeMode.PIPELINED:
+        if options.partition_by is not None:
+            yield "partition_by"
+        if options.partitions is not None:
+            yield "partitions"
+
+
+def check_pointwise(declared: Declaration) -> None:
+    """What a pointwise stage says about itself; `wiring` checks the stage it is made from."""
+    options = declared.options
+    if not options.pointwise:
+        return
+    if options.partition_by is not None:
+        raise declared.error(
+            "has pointwise=True and partition_by, which needs an exchange",
+            "remove partition_by (the layout of its input stays), or pointwise",
+        )
+    if options.partitions is not None:
+        raise declared.error(
+            "has pointwise=True and partitions", "remove partitions: it has as many as its input"
+        )
+    if len(declared.main_inputs) != 1:
+        several = " and ".join(map(repr, declared.main_inputs))
+        raise declared.error(
+            f"has pointwise=True and {f'reads {several}' if several else 'only broadcast inputs'}",
+            "partition i is made from partition i of exactly one input: list the others in broadcast=(...)",
+        )
+
+
+def check_broadcast(declared: Declaration) -> None:
+    options = declared.options
+    if not isinstance(options.broadcast, tuple):
+        raise declared.error(
+            f"has broadcast={options.broadcast!r}",
+            "name inputs of the stage, such as broadcast=('airlines',)",
+        )
+    if options.broadcast and not options.pointwise:
+        raise declared.error(
+            "has broadcast and is not pointwise",
+            "use pyspark.sql.functions.broadcast in the function, or set pointwise=True",
+        )
+    for name in options.broadcast:
+        if name not in declared.inputs:
+            raise declared.error(
+                f"has {name!r} in broadcast, which is not a parameter",
+                f"its inputs are {', '.join(declared.inputs)}",
+            )
+
+
+def check_sink(declared: Declaration) -> None:
+    if declared.role is not Role.SINK:
+        return
+    sink = declared.options.sink
+    if sink is None:
+        raise declared.error("says not where to", f"@pipeline.sink('out/{declared.name}') names a folder")
+    if not isinstance(sink, Sink):
+        raise declared.error(
+            f"goes to {sink!r}, which is no sink",
+            "give it a path, a FileSink, or an object with target and supports_concurrent_execution_attempts",
+        )
+    if isinstance(sink, FileSink):
+        _check_choice(declared, "format", sink.format, get_args(SinkFormat))
+        _check_choice(declared, "mode", sink.mode, get_args(SaveMode))
+        if not sink.path:
+            raise declared.error("has an empty path", f"name a folder, such as 'out/{declared.name}'")
+
+
+def _check_choice(declared: Declaration, option: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise declared.error(f"has a FileSink with {option}={value!r}", f"it is {' or '.join(choices)}")
+
+
+def check_streaming(declared: Declaration) -> None:
+    if declared.options.streaming and declared.options.speculation:
+        raise declared.error(
+            "is a streaming source, and streams are not speculated",
+            "say speculation=False; only bounded stages can have a second attempt",
+        )
+
+
+def is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+CHECKS: tuple[Check, ...] = (
+    check_name,
+    check_function,
+    check_parameters,
+    check_role,
+    check_type_hints,
+    check_switches,
+    check_partition_by,
+    check_partitions,
+    check_exchange,
+    check_not_stored,
+    check_broadcast,
+    check_pointwise,
+    check_sink,
+    check_streaming,
+)
+"""In the order in which they are made: later ones rely on earlier ones."""

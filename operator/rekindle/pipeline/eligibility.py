@@ -1,0 +1,53 @@
+"""Which stages may have a second attempt beside a slow one, and why the others may not (`S2-13`, `S5-5`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rekindle.pipeline.errors import PipelineError
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.fusion import members
+from rekindle.pipeline.stage import Stage
+
+if TYPE_CHECKING:
+    from rekindle.core.options import SpeculationOptions
+    from rekindle.pipeline.graph import PipelineGraph
+
+
+def why_not_speculated(graph: PipelineGraph, stage: Stage, options: SpeculationOptions) -> str | None:
+    """Why no partition of `stage` gets a second attempt; None where one may.
+
+    Sources follow `options.enabled` unless `source_enabled` says otherwise; sinks need `sink_enabled` and the
+    capability. All that is computed inside the stage must agree.
+    """
+    if not options.enabled:
+        return "speculation.enabled is false"
+    if stage.exchange is ExchangeMode.CACHED:
+        return "it has no job of its own: its readers compute it"
+    for member in members(graph, stage):
+        if reason := _why_not(member, options):
+            return reason if member is stage else f"{member.name}, computed inside it: {reason}"
+    return None
+
+
+def _why_not(stage: Stage, options: SpeculationOptions) -> str | None:
+    if not stage.speculation:
+        return "the stage says speculation=False"
+    if stage.is_source and options.source_enabled is False:
+        return "it is a source and speculation.sourceEnabled is false"
+    if stage.sink and not options.sink_enabled:
+        return "it is a sink and speculation.sinkEnabled is false"
+    if stage.sink and not stage.sink.supports_concurrent_execution_attempts:
+        return "its sink does not support concurrent execution attempts"
+    return None
+
+
+def refuse_streaming(graph: PipelineGraph, options: SpeculationOptions) -> None:
+    """Raises PipelineError when speculation is on and a source is unbounded (`S2-9`)."""
+    for stage in graph.stages:
+        if options.enabled and stage.is_streaming:
+            raise PipelineError(
+                f"source {stage.name!r} is a streaming source and speculation is on",
+                remedy="speculation is for bounded data: set speculation.enabled to false",
+                stage=stage.name,
+            )

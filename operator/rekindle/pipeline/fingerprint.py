@@ -1,0 +1,162 @@
+"""What a stage computes, as a digest that is the same in every process.
+
+A driver that takes over compares it with the one in the journal: results of a stage whose code has changed
+are not mixed with results of the old code. The digest covers the stage's name, inputs, layout, exchange and
+sink, and its function: byte code and constants, default values, captured variables, plain values of the
+module (strings, numbers, dates, schemas), and the functions and classes of the same module that it names, and
+those that they name. It covers stages computed inside it (pipelined) or beside it (cached), for their results
+are not stored. It does not cover line numbers, comments, the text of docstrings, other modules, or anything
+with an address in memory.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import enum
+import fractions
+import hashlib
+import pathlib
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import TYPE_CHECKING
+
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.sinks import FileSink, Sink
+from rekindle.pipeline.stage import Stage
+
+if TYPE_CHECKING:
+    from rekindle.pipeline.graph import PipelineGraph
+
+_PLAIN = (
+    type(None), bool, int, float, complex, str, bytes, type(...), decimal.Decimal, fractions.Fraction,
+    datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo, pathlib.PurePath, enum.Enum, range,
+)  # fmt: skip
+
+_HAS_DOCSTRING = 0x4000000  # inspect.CO_HAS_DOCSTRING, of Python 3.13
+
+
+def stage_fingerprint(graph: PipelineGraph, name: str) -> str:
+    """64 hexadecimal digits. Raises KeyError for a name that is no stage."""
+    digest = hashlib.sha256()
+    for line in _stage(graph, graph.stage(name)):
+        digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
+
+
+def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
+    yield f"stage {stage.name} {stage.inputs!r} {stage.distribution!r} {stage.exchange} {_sink(stage.sink)}"
+    yield from _Walk().function(stage.fn)
+    for name in stage.inputs:
+        source = graph.stage(name)
+        if source.exchange is not ExchangeMode.BLOCKING:
+            yield f"computes {name} {stage_fingerprint(graph, name)}"
+
+
+def _sink(sink: Sink | None) -> str:
+    if isinstance(sink, FileSink):
+        return f"{sink.format} {sink.path!r}"  # as written: the target depends on the working directory
+    return sink.target if sink else ""
+
+
+class _Walk:
+    """One walk over a function and what it names. Each function is told once, so recursion ends."""
+
+    def __init__(self) -> None:
+        self._seen: set[int] = set()
+
+    def function(self, function: object) -> Iterator[str]:
+        fn = _unwrapped(function)
+        if not isinstance(fn, FunctionType) or id(fn) in self._seen:
+            return
+        self._seen.add(id(fn))
+        yield from self._code(fn.__code__, fn.__doc__)
+        for value in (*(fn.__defaults__ or ()), *(fn.__kwdefaults__ or {}).values()):
+            yield from self._value("default", value, fn.__module__)
+        for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
+            yield from self._value(name, _content(cell), fn.__module__)
+        for name in _names(fn.__code__):
+            if name in fn.__globals__:
+                yield from self._value(name, fn.__globals__[name], fn.__module__)
+
+    def _value(self, name: str, value: object, module: str) -> Iterator[str]:
+        """A value that a function of `module` reads under `name`."""
+        unwrapped = _unwrapped(value)
+        if isinstance(unwrapped, FunctionType):
+            if unwrapped.__module__ == module:
+                yield f"function {name}"
+                yield from self.function(unwrapped)
+        elif isinstance(value, type):
+            if value.__module__ == module:
+                yield f"class {name}"
+                yield from self._class(value)
+        elif (text := plain(value)) is not None:
+            yield f"value {name} {text}"
+
+    def _class(self, cls: type) -> Iterator[str]:
+        for name, value in vars(cls).items():
+            if isinstance(value, FunctionType | staticmethod | classmethod):
+                yield f"method {name}"
+                yield from self.function(getattr(value, "__func__", value))
+            elif not name.startswith("__") and (text := plain(value)) is not None:
+                yield f"attribute {name} {text}"
+
+    def _code(self, code: CodeType, doc: str | None = None) -> Iterator[str]:
+        counts = (
+            code.co_argcount,
+            code.co_posonlyargcount,
+            code.co_kwonlyargcount,
+            code.co_flags & ~_HAS_DOCSTRING,
+        )
+        names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+        yield f"code {counts} {names} {code.co_code.hex()} {code.co_exceptiontable.hex()}"
+        constants = code.co_consts
+        if doc is not None and constants and isinstance(constants[0], str):
+            constants = (None, *constants[1:])  # the docstring
+        for constant in constants:
+            if isinstance(constant, CodeType):
+                yield from self._code(constant)
+            else:
+                yield f"constant {plain(constant)}"
+
+
+def plain(value: object) -> str | None:
+    """A text for `value` that is the same in every process, None where there is none."""
+    if isinstance(value, _PLAIN):
+        return f"{type(value).__qualname__} {value!r}"
+    if isinstance(value, tuple | list):
+        return _joined(value, [plain(item) for item in value])
+    if isinstance(value, set | frozenset):  # their order depends on the process
+        return _joined(value, sorted(str(plain(item)) for item in value))
+    if isinstance(value, dict):
+        return _joined(value, [f"{plain(key)}: {plain(item)}" for key, item in value.items()])
+    if type(value).__module__ == "pyspark.sql.types" and hasattr(value, "json"):
+        return f"{type(value).__qualname__} {value.json()}"
+    return None
+
+
+def _joined(value: object, parts: list[str] | list[str | None]) -> str:
+    return f"{type(value).__qualname__} [{', '.join(map(str, parts))}]"
+
+
+def _unwrapped(value: object) -> object:
+    """The function below decorators. Looks at no attribute that an object could make up (py4j's all do)."""
+    while "__wrapped__" in getattr(value, "__dict__", {}):
+        value = vars(value)["__wrapped__"]
+    return value
+
+
+def _content(cell: object) -> object:
+    try:
+        return cell.cell_contents  # type: ignore[attr-defined]
+    except ValueError:  # not bound yet
+        return None
+
+
+def _names(code: CodeType) -> list[str]:
+    """Names that a function or a function inside it may look up in its module."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names.update(_names(constant))
+    return sorted(names)

@@ -1,0 +1,42 @@
+"""Which stages run as one: a pipelined stage is computed inside the stage that reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.stage import Stage
+
+if TYPE_CHECKING:
+    from rekindle.pipeline.graph import PipelineGraph
+
+
+def members(graph: PipelineGraph, stage: Stage) -> tuple[Stage, ...]:
+    """The stages that `stage`'s Spark job computes: its pipelined inputs, theirs, and itself last."""
+    inside: list[Stage] = []
+    for name in stage.inputs:
+        source = graph.stage(name)
+        if source.exchange is ExchangeMode.PIPELINED:
+            inside += members(graph, source)
+    return (*inside, stage)
+
+
+def reader_of(graph: PipelineGraph, stage: Stage) -> Stage:
+    """The stage in whose Spark job `stage` is computed; `stage` itself unless it is pipelined."""
+    while stage.exchange is ExchangeMode.PIPELINED:
+        (stage,) = graph.consumers(stage.name)
+    return stage
+
+
+def has_map_side(stage: Stage) -> bool:
+    """Whether its Spark job exchanges rows before it writes them: then it is two job vertices."""
+    return stage.exchange is ExchangeMode.BLOCKING and not isinstance(stage.distribution, Pointwise)
+
+
+def deterministic(graph: PipelineGraph, stage: Stage) -> bool | None:
+    """What the stage and all that is computed inside it promise together: the weakest promise holds."""
+    promises = {member.deterministic for member in members(graph, stage)}
+    if False in promises:
+        return False
+    return None if None in promises else True

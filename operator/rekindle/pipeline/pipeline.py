@@ -1,0 +1,254 @@
+"""The class a user writes a pipeline with.
+
+    from rekindle.pipeline import Pipeline
+
+    pipeline = Pipeline("flights")
+
+    @pipeline.source
+    def flights(spark: SparkSession) -> DataFrame:
+        return spark.read.parquet("data/flights")
+
+    @pipeline.stage(partition_by="carrier")
+    def delayed(flights: DataFrame) -> DataFrame:
+        "Flights that arrived late."
+        return flights.where("arr_delay > 0")
+
+    @pipeline.sink("out/delays")
+    def delays(delayed: DataFrame) -> DataFrame:
+        return delayed.groupBy("carrier").count()
+
+    if __name__ == "__main__":
+        pipeline.run()
+
+The decorators note and return the function unchanged, so a test can call it with DataFrames of its own.
+Nothing is checked before `build`, which `run` calls.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from rekindle.pipeline.build import build_graph
+from rekindle.pipeline.declaration import Declaration, Options, Role
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.sinks import FileSink, Sink
+from rekindle.pipeline.stage import StageFunction
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from rekindle.runtime.result import RunResult
+
+F = TypeVar("F", bound=StageFunction)
+
+DEFAULT_PARTITIONS = 8
+
+
+class Pipeline:
+    """A graph of stages in the making.
+
+    Args:
+        name: says whose store it is, and what the Spark jobs are called.
+        default_partitions: result partitions of the stages that do not say how many.
+    """
+
+    def __init__(self, name: str, *, default_partitions: int = DEFAULT_PARTITIONS) -> None:
+        self.name = name
+        self.default_partitions = default_partitions
+        self._declarations: list[Declaration] = []
+
+    @overload
+    def stage(self, fn: F, /) -> F: ...
+
+    @overload
+    def stage(
+        self,
+        fn: None = None,
+        /,
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        partitions: int | None = None,
+        pointwise: bool = False,
+        broadcast: str | Sequence[str] = (),
+        exchange: str | ExchangeMode = ExchangeMode.BLOCKING,
+        deterministic: bool | None = None,
+        speculation: bool = True,
+        name: str | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def stage(
+        self,
+        fn: Any = None,
+        /,
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        partitions: int | None = None,
+        pointwise: bool = False,
+        broadcast: str | Sequence[str] = (),
+        exchange: str | ExchangeMode = ExchangeMode.BLOCKING,
+        deterministic: bool | None = None,
+        speculation: bool = True,
+        name: str | None = None,
+    ) -> Any:
+        """Declare a stage: a function of other stages' results.
+
+        Its parameters are the names of the stages it reads; a parameter named `spark` gets the SparkSession.
+        The docstring's first line becomes its description.
+
+        Args:
+            partition_by: columns of the result to hash partition it by. Joins and aggregates by the same
+                columns in the stages that read it then need no further exchange.
+            partitions: how many result partitions; the pipeline's `default_partitions` unless given.
+            pointwise: partition i is made from partition i of the one input that is not broadcast. The
+                function may select, filter, map and join with broadcast inputs, not exchange rows.
+            broadcast: inputs that every partition of a pointwise stage reads whole.
+            exchange: "blocking" (stored), "pipelined" (not stored, computed inside its one consumer) or
+                "cached" (persisted on the executors).
+            deterministic: True promises the same result when made again; False forbids to believe it.
+            speculation: False allows no second attempt beside a slow one.
+            name: of the stage; the function's name unless given.
+        """
+        options = Options(
+            partition_by=_names(partition_by),
+            partitions=partitions,
+            pointwise=pointwise,
+            broadcast=_names(broadcast),
+            exchange=exchange,
+            deterministic=deterministic,
+            speculation=speculation,
+        )
+        return self._decorate(Role.STAGE, fn, name, options)
+
+    @overload
+    def source(self, fn: F, /) -> F: ...
+
+    @overload
+    def source(
+        self,
+        fn: None = None,
+        /,
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        partitions: int | None = None,
+        exchange: str | ExchangeMode = ExchangeMode.BLOCKING,
+        deterministic: bool | None = None,
+        speculation: bool = True,
+        streaming: bool = False,
+        name: str | None = None,
+    ) -> Callable[[F], F]: ...
+
+    def source(
+        self,
+        fn: Any = None,
+        /,
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        partitions: int | None = None,
+        exchange: str | ExchangeMode = ExchangeMode.BLOCKING,
+        deterministic: bool | None = None,
+        speculation: bool = True,
+        streaming: bool = False,
+        name: str | None = None,
+    ) -> Any:
+        """Declare a source: a function of `spark` alone, or of nothing, that reads data from outside.
+
+        The options are those of `stage`.
+
+        Args:
+            streaming: it is unbounded. Streams are not speculated: say speculation=False too.
+        """
+        options = Options(
+            partition_by=_names(partition_by),
+            partitions=partitions,
+            exchange=exchange,
+            deterministic=deterministic,
+            speculation=speculation,
+            streaming=streaming,
+        )
+        return self._decorate(Role.SOURCE, fn, name, options)
+
+    def sink(
+        self,
+        target: str | PathLike[str] | Sink,
+        /,
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        partitions: int | None = None,
+        pointwise: bool = False,
+        broadcast: str | Sequence[str] = (),
+        deterministic: bool | None = None,
+        speculation: bool = True,
+        name: str | None = None,
+    ) -> Callable[[F], F]:
+        """Declare a sink: a stage whose result is published at `target`, a path or a sink such as `FileSink`.
+
+        The options are those of `stage`. Sinks are speculated only with `speculation.sinkEnabled`.
+        """
+        bare = inspect.isfunction(target)  # @pipeline.sink without a target: build says so
+        options = Options(
+            partition_by=_names(partition_by),
+            partitions=partitions,
+            pointwise=pointwise,
+            broadcast=_names(broadcast),
+            deterministic=deterministic,
+            speculation=speculation,
+            sink=None if bare else _as_sink(target),
+        )
+        declare: Callable[[F], F] = self._decorate(Role.SINK, target if bare else None, name, options)
+        return declare
+
+    def build(self) -> PipelineGraph:
+        """Check what was declared and resolve it.
+
+        Raises:
+            PipelineError: names the stage, what is wrong with it and the remedy.
+        """
+        return build_graph(self.name, tuple(self._declarations), self.default_partitions)
+
+    def run(
+        self,
+        spark: SparkSession | None = None,
+        *,
+        store: str | PathLike[str] | None = None,
+        options: Mapping[str, str] | None = None,
+    ) -> RunResult:
+        """Build the pipeline and run it on `spark`, or on the session that is active or can be made.
+
+        A run that was cut off goes on from what is stored.
+
+        Args:
+            store: folder for stored results that all executors reach; the session's
+                `spark.rekindle.recovery.store` unless given.
+            options: over those of the session, such as `{"speculation.enabled": "true"}`.
+
+        Raises:
+            PipelineError: the pipeline cannot be built; nothing has run.
+        """
+        graph = self.build()
+        from rekindle.runtime.driver import run_pipeline  # the one import upward: one call does it all
+
+        return run_pipeline(graph, spark, store=store, options=options)
+
+    def _decorate(self, role: Role, fn: Any, name: str | None, options: Options) -> Any:
+        def declare(function: F) -> F:
+            given = name if name is not None else getattr(function, "__name__", type(function).__name__)
+            self._declarations.append(Declaration(role, function, given, options))
+            return function
+
+        return declare if fn is None else declare(fn)
+
+
+def _as_sink(target: Any) -> Sink:
+    """A path as a file sink; anything else as it is, for `build` to look at."""
+    return FileSink(fspath(target)) if isinstance(target, str | PathLike) else target
+
+
+def _names(value: Any) -> Any:
+    """One name or several as a tuple; anything else as it is, for `build` to complain about."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, Sequence) else value

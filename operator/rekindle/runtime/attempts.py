@@ -1,0 +1,83 @@
+"""Which of Spark's task attempts is which attempt of the core's.
+
+The core numbers the attempts of an execution vertex; Spark numbers tasks, and retries a failed task by
+itself. A copy's task is the attempt the copy was made for. Any other task takes the oldest live attempt of
+its vertex that no live task stands for; where there is none, Spark runs something nobody asked for (its own
+speculation of a result task), and it stays unbound: if it commits first, that is as good.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rekindle.core.graph import ExecutionGraph
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.scheduler import TaskView
+from rekindle.runtime.stage_run import CopyJob
+
+
+@dataclass
+class AttemptBindings:
+    """[Spark task id -> attempt], and back, for this driver."""
+
+    _attempts: dict[int, ExecutionAttemptID] = field(default_factory=dict)
+    _tasks: dict[ExecutionAttemptID, TaskView] = field(default_factory=dict)
+    _nodes: dict[int, str] = field(default_factory=dict)
+    _failed: set[int] = field(default_factory=set)
+
+    def attempt_of(self, task: TaskView) -> ExecutionAttemptID | None:
+        return self._attempts.get(task.task)
+
+    def task_of(self, attempt: ExecutionAttemptID) -> int | None:
+        """Spark's id of the task that runs `attempt`, None when it was not seen running."""
+        task = self._tasks.get(attempt)
+        return task.task if task else None
+
+    def is_bound(self, attempt: ExecutionAttemptID) -> bool:
+        """Whether a task was seen that stands for `attempt`."""
+        return attempt in self._tasks
+
+    def node_of(self, task: int) -> str | None:
+        return self._nodes.get(task)
+
+    def first_failure(self, task: TaskView) -> bool:
+        """True once per failed task."""
+        if task.task in self._failed:
+            return False
+        self._failed.add(task.task)
+        return True
+
+    def bind(
+        self, task: TaskView, stage: str, copy: CopyJob | None, core: ExecutionGraph
+    ) -> ExecutionAttemptID | None:
+        """The attempt that `task` now stands for, or None when it stands for none."""
+        self._nodes[task.task] = task.node
+        vertex = ExecutionVertexID(stage, task.partition)
+        attempt = ExecutionAttemptID(vertex, copy.attempt) if copy else self._free(vertex, core)
+        if attempt is not None:
+            self._attempts[task.task] = attempt
+            self._tasks[attempt] = task
+        return attempt
+
+    def winner(
+        self, manifest: Manifest, core: ExecutionGraph, vertex: ExecutionVertexID, *, ours: bool
+    ) -> ExecutionAttemptID | None:
+        """The attempt that committed a manifest; the oldest live one when its task is unknown.
+
+        Args:
+            ours: the manifest was written by a task of this driver.
+        """
+        if ours and manifest.task in self._attempts:
+            return self._attempts[manifest.task]
+        live = _live(vertex, core)
+        return live[0] if live else None
+
+    def _free(self, vertex: ExecutionVertexID, core: ExecutionGraph) -> ExecutionAttemptID | None:
+        free = [attempt for attempt in _live(vertex, core) if attempt not in self._tasks]
+        return free[0] if free else None
+
+
+def _live(vertex: ExecutionVertexID, core: ExecutionGraph) -> list[ExecutionAttemptID]:
+    """Attempts that may still finish, oldest first."""
+    return sorted(one.attempt_id for one in core.current_executions(vertex) if not one.state.is_terminal)

@@ -1,0 +1,79 @@
+"""The manifests of a run: which partitions are committed, read as they appear."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rekindle.runtime.layout import RunLayout, parse_manifest_name
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.store import PosixStore
+
+
+@dataclass
+class CommittedPartitions:
+    """Manifests read so far.
+
+    Attributes:
+        manifests: [stage -> [(partition, version) -> Manifest]]
+        damaged: [(stage, partition, version) -> why], manifests that cannot be read
+    """
+
+    store: PosixStore
+    layout: RunLayout
+    manifests: dict[str, dict[tuple[int, int], Manifest]] = field(default_factory=dict)
+    damaged: dict[tuple[str, int, int], str] = field(default_factory=dict)
+
+    def scan(self, stage: str) -> list[Manifest]:
+        """Read the manifests of `stage` that appeared since the last scan, of any version."""
+        known = self.manifests.setdefault(stage, {})
+        found: list[Manifest] = []
+        for name in self.store.names(self.layout.manifests(stage)):
+            key = parse_manifest_name(name)
+            if key is None or key in known or (stage, *key) in self.damaged:
+                continue
+            manifest = self._read(stage, *key)
+            if manifest is not None:
+                known[key] = manifest
+                found.append(manifest)
+        return found
+
+    def get(self, stage: str, partition: int, version: int) -> Manifest | None:
+        return self.manifests.get(stage, {}).get((partition, version))
+
+    def missing(self, manifest: Manifest) -> str | None:
+        """Why the data of a committed partition cannot be read as written, or None."""
+        return manifest.missing(self.store.root)
+
+    def stored_bytes(self) -> int:
+        """Bytes of all partitions read so far."""
+        return sum(one.bytes for stage in self.manifests.values() for one in stage.values())
+
+    def remove_losers(self, stage: str, versions: dict[int, int]) -> None:
+        """Remove what attempts of `stage` wrote that no current manifest names (S5-13).
+
+        Args:
+            versions: partition -> current version, of a stage all of whose partitions are committed.
+        """
+        current = [self.get(stage, partition, version) for partition, version in versions.items()]
+        wanted = {Path(file.path).parent.name for one in current if one for file in one.files}
+        for folder in self.layout.data_folders(stage):
+            for name in self.store.names(folder):
+                if name not in wanted:
+                    self.store.delete(f"{folder}/{name}")
+
+    def release(self, stage: str) -> None:
+        """Remove the data of a result nobody needs any more. Its manifests stay: they are the record."""
+        for folder in self.layout.data_folders(stage):
+            self.store.delete(folder)
+
+    def _read(self, stage: str, partition: int, version: int) -> Manifest | None:
+        data = self.store.get(self.layout.manifest(stage, partition, version))
+        try:
+            manifest = Manifest.parse(data or b"")
+            if (manifest.stage, manifest.partition, manifest.version) != (stage, partition, version):
+                raise ValueError(f"it says {manifest.stage}/{manifest.partition} version {manifest.version}")
+        except ValueError as error:
+            self.damaged[(stage, partition, version)] = str(error)
+            return None
+        return manifest

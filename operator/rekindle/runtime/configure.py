@@ -1,0 +1,123 @@
+"""Settings that must be there when the SparkContext starts.
+
+`configure(builder, ...)` sets them on a builder in any PySpark program; `rekindle run` and the operator set
+the same ones. In a session made without them a pipeline runs with what is left, and `explain` names each
+missing lever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rekindle.api.settings import RekindleSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_POOLS = Path(__file__).with_name("fairscheduler.xml")
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """A Spark setting that a pipeline pulls at, and what is missing without it."""
+
+    key: str
+    value: str
+    without: str
+
+
+def levers(settings: RekindleSettings) -> tuple[Lever, ...]:
+    """The settings of a session for `settings`, with their reasons."""
+    return (*_always(settings), *(_for_speculation(settings) if settings.speculation.enabled else ()))
+
+
+def configure(
+    builder: SparkSession.Builder,
+    *,
+    store: str | None = None,
+    settings: RekindleSettings | None = None,
+    options: Mapping[str, str] | None = None,
+) -> SparkSession.Builder:
+    """Add to `builder` what a pipeline needs of its session, and Rekindle's own options.
+
+    Args:
+        store: a folder that the driver and all executors can reach.
+        settings: all options as an object; or
+        options: options by name, as in the manifest, for example `{"speculation.enabled": "true"}`.
+
+    Raises:
+        ValueError: an unknown option or a bad value, named.
+
+    ```python
+    builder = SparkSession.builder.appName("flights")
+    spark = rekindle.configure(builder, store="/shared/flights").getOrCreate()
+    ```
+    """
+    prefixed = {f"spark.rekindle.{name}": value for name, value in (options or {}).items()}
+    if store is not None:
+        prefixed["spark.rekindle.recovery.store"] = store
+    base = settings.to_spark_conf() if settings else {}
+    merged = RekindleSettings.from_spark_conf({**base, **prefixed})
+    for key, value in session_conf(merged).items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def session_conf(settings: RekindleSettings) -> dict[str, str]:
+    """All Spark settings for `settings`: the levers, and `settings` themselves."""
+    return {**{lever.key: lever.value for lever in levers(settings)}, **settings.to_spark_conf()}
+
+
+def missing_levers(conf: Mapping[str, str], settings: RekindleSettings) -> list[str]:
+    """A sentence for each lever that a running session lacks: the setting, and what is missing without it."""
+    return [
+        f"{lever.key}={lever.value}: {lever.without}"
+        for lever in levers(settings)
+        if conf.get(lever.key, "").lower() != lever.value.lower()
+    ]
+
+
+def _always(settings: RekindleSettings) -> tuple[Lever, ...]:
+    return (
+        Lever(
+            "spark.task.maxFailures",
+            str(settings.recovery.max_failures_per_task),
+            "Spark gives a task up after its own number of failures, not after maxFailuresPerTask",
+        ),
+        Lever("spark.scheduler.mode", "FAIR", "copies wait behind the stage they should rescue"),
+        Lever("spark.scheduler.allocation.file", _POOLS.as_uri(), "copies are not served first"),
+        Lever(
+            "spark.python.task.killTimeout",
+            "500ms",
+            "a cancelled task holds its slot for two seconds more",
+        ),
+    )
+
+
+def _for_speculation(settings: RekindleSettings) -> tuple[Lever, ...]:
+    options = settings.to_core().slow_tasks
+    block = f"{max(1, round(settings.speculation.block_slow_node_duration))}s"
+    node = "copies may be placed on the slow node"
+    map_side = "tasks of a stage's map side are not speculated"
+    return (
+        Lever("spark.excludeOnFailure.application.enabled", "true", node),
+        Lever("spark.excludeOnFailure.application.fetchFailure.enabled", "true", node),
+        Lever("spark.excludeOnFailure.timeout", block, "blocks last as long as Spark's own time-out"),
+        Lever(
+            "spark.excludeOnFailure.application.maxFailedTasksPerExecutor",
+            "1000000",
+            "failed tasks of user code exclude executors",
+        ),
+        Lever("spark.excludeOnFailure.taskAndStage.enabled", "false", "failed tasks exclude executors"),
+        Lever("spark.speculation", "true", map_side),
+        Lever("spark.speculation.interval", f"{round(options.check_interval * 1000)}ms", map_side),
+        Lever("spark.speculation.quantile", str(float(options.baseline_ratio)), map_side),
+        Lever("spark.speculation.multiplier", str(options.baseline_multiplier), map_side),
+        Lever(
+            "spark.speculation.minTaskRuntime", f"{round(options.baseline_lower_bound * 1000)}ms", map_side
+        ),
+        Lever("spark.speculation.efficiency.enabled", "false", map_side),
+    )

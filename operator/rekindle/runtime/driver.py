@@ -1,0 +1,159 @@
+"""`Pipeline.run`: from a built pipeline and a SparkSession to a result, or to one clear error."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rekindle.api.settings import RekindleSettings, SettingsError
+from rekindle.pipeline.explain import explain, mermaid
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.runtime.configure import missing_levers
+from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, RekindleError
+from rekindle.runtime.job_master import JobMaster
+from rekindle.runtime.open_run import open_run
+from rekindle.runtime.result import RunResult, result_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CONF = "spark.rekindle."
+
+
+def run_pipeline(
+    graph: PipelineGraph,
+    spark: SparkSession | None = None,
+    *,
+    store: str | os.PathLike[str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> RunResult:
+    """Run a pipeline on a session; the active or a new one when none is given.
+
+    Args:
+        store: folder for the stored results; else `spark.rekindle.recovery.store`, else `.rekindle/<name>`
+            below the working directory.
+        options: options by name (`{"speculation.enabled": "true"}`), over those of the session.
+
+    Raises:
+        PipelineFailed: a stage failed; the message has the user's own traceback.
+        PipelineMisuse: the pipeline or an option asks for what cannot be.
+        StoreRefused: the store is another's, in use, damaged or full.
+        EnvironmentProblem: the session cannot run pipelines.
+    """
+    session = _session(spark)
+    try:
+        return _run(graph, session, store, options or {})
+    except RekindleError as error:
+        _report(error, session)
+        raise
+
+
+def _run(
+    graph: PipelineGraph,
+    session: SparkSession,
+    store: str | os.PathLike[str] | None,
+    options: Mapping[str, str],
+) -> RunResult:
+    conf = _conf(session)
+    conf.update({f"{_CONF}{name}": value for name, value in options.items()})
+    settings = _settings(conf)
+    wanted = conf.get(f"{_CONF}explain", "")
+    if wanted:
+        _explain(graph, settings, conf, wanted)
+        return RunResult(graph.name, "explained", {}, {})
+    root = Path(store or settings.recovery.store or Path(".rekindle") / graph.name).absolute()
+    attempt = int(conf.get(f"{_CONF}driver.attempt", "1"))
+    started = time.time()
+    run = open_run(
+        root,
+        graph,
+        volumes=settings.recovery.volumes,
+        lease_seconds=settings.recovery.lease_seconds,
+        takeover=conf.get(f"{_CONF}driver.takeover", "false") == "true",
+        say=lambda text: print(f"rekindle: {text}", file=sys.stderr, flush=True),
+    )
+    previous = _interrupt_on_sigterm()
+    try:
+        JobMaster(graph, session, settings, run, attempt=attempt).run()
+    finally:
+        run.lease.release()
+        if previous is not None:
+            signal.signal(signal.SIGTERM, previous)
+    return result_of(graph, root, run.layout.number, started)
+
+
+def _session(spark: SparkSession | None) -> SparkSession:
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise EnvironmentProblem(
+            "Spark Connect sessions cannot run a pipeline: they have no SparkContext to run jobs on",
+            remedy="run the program with spark-submit (a classic session), or with `rekindle run`",
+        )
+    from pyspark.sql import SparkSession as Session
+
+    found = spark or Session.getActiveSession() or Session.builder.getOrCreate()
+    if not hasattr(found, "_jsparkSession"):
+        raise EnvironmentProblem(
+            f"{type(found).__name__} is not a classic SparkSession",
+            remedy="run the program with spark-submit, or with `rekindle run`",
+        )
+    return found
+
+
+def _conf(session: SparkSession) -> dict[str, str]:
+    conf = dict(session.sparkContext.getConf().getAll())
+    runtime = session.conf.getAll
+    conf.update({str(key): str(value) for key, value in runtime.items() if str(key).startswith(_CONF)})
+    return conf
+
+
+def _settings(conf: Mapping[str, str]) -> RekindleSettings:
+    try:
+        return RekindleSettings.from_spark_conf(conf)
+    except SettingsError as error:
+        raise PipelineMisuse(str(error), remedy="docs/options.md lists every option") from error
+
+
+def _explain(graph: PipelineGraph, settings: RekindleSettings, conf: Mapping[str, str], wanted: str) -> None:
+    options = settings.to_core().speculation
+    if wanted == "mermaid":
+        print(mermaid(graph, options))
+    else:
+        print(explain(graph, options, missing_levers(conf, settings)))
+
+
+def _interrupt_on_sigterm() -> Any:
+    """SIGTERM ends a run as Ctrl-C does: jobs cancelled, lease released. Only in the main thread."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        return signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:
+        return None
+
+
+def _report(error: RekindleError, session: SparkSession) -> None:
+    """Leave the error for the launcher, and let it end the program on one screen.
+
+    A driver that `rekindle run` started has a file to leave it in; its Python traceback would only hide it.
+    """
+    path = _conf(session).get(f"{_CONF}driver.error")
+    if not path:
+        return
+    Path(path).write_text(json.dumps(error.to_record()))
+    shown = sys.excepthook
+
+    def hook(kind: type[BaseException], value: BaseException, trace: Any) -> None:
+        if isinstance(value, RekindleError):
+            print(f"rekindle: {value}", file=sys.stderr, flush=True)
+        else:
+            shown(kind, value, trace)
+
+    sys.excepthook = hook

@@ -1,0 +1,62 @@
+"""What a journal says beyond the core's events: the few notes that a new driver needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from rekindle.core.events import Event, from_record
+from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.journal import Record
+
+
+@dataclass
+class RunFacts:
+    """A journal, folded.
+
+    Attributes:
+        events: (event, time), in order: the core replays them.
+        fingerprints: stage -> fingerprint of its code, as of the run's start.
+        schemas: stage -> schema (Spark's JSON) of its stored result.
+        drivers: how many drivers have worked on this run.
+        finished: the run is complete, with its sinks published.
+    """
+
+    events: list[tuple[Event, float]] = field(default_factory=list)
+    fingerprints: dict[str, str] = field(default_factory=dict)
+    schemas: dict[str, str] = field(default_factory=dict)
+    drivers: int = 0
+    finished: bool = False
+
+
+def fold(records: Iterable[Record]) -> RunFacts:
+    """The facts of a journal's records.
+
+    Raises:
+        StoreRefused: a record this version cannot read.
+    """
+    facts = RunFacts()
+    for record in records:
+        try:
+            _add(facts, record)
+        except (KeyError, ValueError, TypeError) as error:
+            raise StoreRefused(
+                f"the journal has a record that this version cannot read: {error}",
+                remedy="use the version of rekindle that wrote this store, or begin anew with --fresh",
+            ) from error
+    return facts
+
+
+def _add(facts: RunFacts, record: Record) -> None:
+    if record["kind"] == "event":
+        facts.events.append((from_record(record["event"]), float(record["t"])))
+    elif record["kind"] == "note":
+        match record["note"]:
+            case "RunStarted":
+                facts.fingerprints = dict(record["fingerprints"])
+            case "DriverStarted":
+                facts.drivers += 1
+            case "StagePlanned":
+                facts.schemas[record["stage"]] = record["schema"]
+            case "RunFinished":
+                facts.finished = True

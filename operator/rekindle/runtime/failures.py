@@ -1,0 +1,126 @@
+"""What a failure means: user code, lost infrastructure, or a stored partition that cannot be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rekindle.core.events import FailureCause, FailureKind
+from rekindle.core.ids import ResultPartitionID
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull
+from rekindle.runtime.layout import partition_of_path
+
+Damaged = Callable[[str, int, int], bool]
+"""(stage, partition, version) -> whether that stored partition cannot be read back."""
+
+_INFRASTRUCTURE = (
+    "ExecutorLostFailure",
+    "FetchFailed",
+    "MetadataFetchFailed",
+    "Executor heartbeat timed out",
+    "Worker lost",
+    "Remote RPC client disassociated",
+    "executor decommission",
+)
+_NO_SPACE = ("No space left on device", "Disk quota exceeded")
+_TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")
+_OWN_FRAME = re.compile(r'File "[^"]*(?:pyspark\.zip/|/pyspark/|/rekindle/)')
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failure as the core takes it, and as the user is told if it ends the run.
+
+    Attributes:
+        partition: the result partition whose task failed, if it is known.
+        fatal: no attempt could do better; do not try again.
+    """
+
+    cause: FailureCause
+    error: RekindleError
+    partition: int | None = None
+    fatal: bool = False
+
+
+def classify_task_error(text: str, stage: Stage, partition: int | None, damaged: Damaged) -> Failure:
+    """The failure behind the error message of one of Spark's tasks."""
+    if any(mark in text for mark in _NO_SPACE):
+        return _no_space(stage, partition)
+    read = partition_of_path(text)
+    if read is not None and read[0] != stage.name and damaged(*read):
+        lost = ResultPartitionID(read[0], read[1])
+        message = f"stored partition {lost} cannot be read: {_headline(text)}"
+        return Failure(FailureCause(FailureKind.PARTITION, message, lost), _pipeline_failed(message, stage, partition, text), partition)
+    if any(mark in text.split("\n", 1)[0] for mark in _INFRASTRUCTURE):
+        message = _headline(text)
+        return Failure(FailureCause(FailureKind.INFRASTRUCTURE, message), _pipeline_failed(message, stage, partition, text), partition)
+    message = _headline(text)
+    return Failure(FailureCause(FailureKind.TASK, message), _pipeline_failed(message, stage, partition, text), partition)
+
+
+def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> Failure:
+    """The failure behind a Spark job that ended although nobody cancelled it."""
+    text = str(getattr(error, "java_exception", None) or error)
+    match = _TASK.search(text)
+    failure = classify_task_error(_most_recent(text), stage, int(match[1]) if match else None, damaged)
+    if failure.cause.kind is FailureKind.TASK:
+        return Failure(failure.cause, failure.error, failure.partition, fatal=True)
+    return failure
+
+
+def user_traceback(text: str) -> str | None:
+    """The user's own Python traceback in an error of Spark's, without Spark's frames and the JVM's."""
+    start = text.rfind("Traceback (most recent call last):")
+    if start < 0:
+        return None
+    lines: list[str] = []
+    skipping = False
+    for line in text[start:].splitlines():
+        if line.startswith(("\tat ", "Driver stacktrace", " SQLSTATE")) or not line.strip():
+            break
+        if line.lstrip().startswith("File "):
+            skipping = bool(_OWN_FRAME.search(line))
+        elif not line.startswith(" "):
+            skipping = False
+        if not skipping:
+            lines.append(line.removesuffix(" SQLSTATE: 38000"))
+    return "\n".join(lines)
+
+
+def _pipeline_failed(message: str, stage: Stage, partition: int | None, text: str) -> PipelineFailed:
+    where = f"stage {stage.name}" + (f", partition {partition}" if partition is not None else "")
+    return PipelineFailed(
+        f"{where}: {message}",
+        remedy="mend the cause and run again: the next run goes on from what is stored",
+        stage=stage.name,
+        partition=partition,
+        traceback=user_traceback(text),
+    )
+
+
+def _no_space(stage: Stage, partition: int | None) -> Failure:
+    message = "no space left where the store or Spark's scratch files lie"
+    error = StoreFull(
+        f"stage {stage.name}: {message}",
+        remedy="free space or choose another store (recovery.store); what is stored stays valid",
+        stage=stage.name,
+        partition=partition,
+    )
+    return Failure(FailureCause(FailureKind.TASK, message), error, partition, fatal=True)
+
+
+def _most_recent(text: str) -> str:
+    """The part of a job's error that says what its last task failed with."""
+    _, mark, rest = text.partition("most recent failure: ")
+    return re.sub(r"^Lost task [^:]*: ", "", rest) if mark else text
+
+
+def _headline(text: str) -> str:
+    """One line: the exception's own message rather than the frames around it."""
+    own = user_traceback(text)
+    if own:
+        return own.strip().splitlines()[-1]
+    first = text.strip().split("\n", 1)[0]
+    return re.sub(r"^(org|java|scala|py4j)\.[\w.$]+: ", "", first)[:400]

@@ -1,0 +1,144 @@
+"""The DataFrames a stage's function is called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.distribution import Keyed, Pointwise
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime import relations
+from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A finished result: its schema as Spark's JSON, and the current manifests in partition order."""
+
+    schema: str
+    manifests: tuple[Manifest, ...]
+
+
+@dataclass
+class InputReader:
+    """Builds the inputs of stages. `cached` holds the persisted frames of CACHED stages, by stage."""
+
+    graph: PipelineGraph
+    spark: SparkSession
+    root: Path
+    cached: dict[str, Any] = field(default_factory=dict)
+
+    def frame(self, stage: Stage, stored: Callable[[str], StoredResult]) -> DataFrame:
+        """The result of `stage`'s function in a session of its own.
+
+        Args:
+            stored: gives the stored result of a BLOCKING input by name.
+
+        Raises:
+            PipelineFailed: the function returned no DataFrame.
+        """
+        session = relations.stage_session(self.spark, _shuffle_partitions(stage))
+        return self._call(stage, session, stored)
+
+    def _call(self, stage: Stage, session: SparkSession, stored: Callable[[str], StoredResult]) -> DataFrame:
+        from pyspark.sql import DataFrame
+
+        arguments: dict[str, Any] = {
+            name: self._input(stage, self.graph.stage(name), session, stored) for name in stage.inputs
+        }
+        if stage.takes_spark:
+            arguments["spark"] = session
+        result = stage.fn(**arguments)
+        if not isinstance(result, DataFrame):
+            raise PipelineFailed(
+                f"stage {stage.name}: its function returned {type(result).__name__}, not a DataFrame",
+                remedy="return the DataFrame that is the stage's result (is a `return` missing?)",
+                stage=stage.name,
+            )
+        return result
+
+    def _input(
+        self, consumer: Stage, producer: Stage, session: SparkSession, stored: Callable[[str], StoredResult]
+    ) -> DataFrame:
+        if producer.exchange is ExchangeMode.PIPELINED:
+            return self._call(producer, session, stored)
+        if producer.exchange is ExchangeMode.CACHED:
+            return relations.behind_rdd(session, self._persisted(producer, stored))
+        frame = self._read(consumer, producer, session, stored(producer.name))
+        if producer.name in consumer.broadcast:
+            from pyspark.sql import functions
+
+            return functions.broadcast(frame)
+        return frame
+
+    def _read(
+        self, consumer: Stage, producer: Stage, session: SparkSession, result: StoredResult
+    ) -> DataFrame:
+        from pyspark.sql.types import StructType
+
+        schema = StructType.fromJson(_json(result.schema))
+        if isinstance(consumer.distribution, Pointwise) and consumer.distribution.source == producer.name:
+            return relations.read_pointwise(session, self.root, schema, result.manifests)
+        keys = producer.distribution.keys if isinstance(producer.distribution, Keyed) else ()
+        return relations.read_result(session, self.root, schema, result.manifests, keys=keys)
+
+    def _persisted(self, stage: Stage, stored: Callable[[str], StoredResult]) -> DataFrame:
+        if stage.name not in self.cached:
+            self.cached[stage.name] = self.frame(stage, stored).persist()
+        frame: DataFrame = self.cached[stage.name]
+        return frame
+
+    def drop_cached(self, stage: str) -> None:
+        """Forget a persisted result; its next reader computes it anew."""
+        frame = self.cached.pop(stage, None)
+        if frame is not None:
+            frame.unpersist()
+
+
+def stored_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
+    """Names of the stored results that `stage` reads, also through fused and cached stages, each once."""
+    found: dict[str, None] = {}
+    for name in stage.inputs:
+        producer = graph.stage(name)
+        if producer.exchange is ExchangeMode.BLOCKING:
+            found[name] = None
+        else:
+            found.update(dict.fromkeys(stored_inputs(graph, producer)))
+    return tuple(found)
+
+
+def cached_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
+    """Names of the CACHED results that `stage` reads, directly or through fused stages."""
+    found: dict[str, None] = {}
+    for name in stage.inputs:
+        producer = graph.stage(name)
+        if producer.exchange is ExchangeMode.CACHED:
+            found[name] = None
+        if producer.exchange is not ExchangeMode.BLOCKING:
+            found.update(dict.fromkeys(cached_inputs(graph, producer)))
+    return tuple(found)
+
+
+def input_versions(
+    graph: PipelineGraph, stage: Stage, versions: Mapping[str, tuple[int, ...]]
+) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """What a plan of `stage` depends on: each stored input with the versions of its partitions."""
+    return tuple((name, versions[name]) for name in stored_inputs(graph, stage))
+
+
+def _shuffle_partitions(stage: Stage) -> int:
+    return stage.partitions
+
+
+def _json(text: str) -> Any:
+    import json
+
+    return json.loads(text)

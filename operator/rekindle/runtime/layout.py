@@ -1,0 +1,85 @@
+"""Names in the store: which object lies where.
+
+```
+rekindle.json                                   whose store this is, and its format
+lease.json                                      who writes to it now
+runs/0001/journal/00000001.jsonl                the journal, numbered segments
+runs/0001/stages/<stage>/manifests/p00003-v0001.json
+[volume-1/]runs/0001/data/<stage>/.attempt-p00003-v0001-<uuid>/part-00003-..._00003.c000.parquet
+```
+
+A run that finished is followed by a new run with a number of its own; a run that was cut off goes on.
+Partition i lies on volume `i mod volumes`, so a lost volume costs its share and no more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+IDENTITY = "rekindle.json"
+LEASE = "lease.json"
+RUNS = "runs"
+FORMAT = 1
+
+_MANIFEST = re.compile(r"^p(\d+)-v(\d+)\.json$")
+_DATA = re.compile(r"/data/(?P<stage>[^/]+)/\.attempt-p(?P<partition>\d+)-v(?P<version>\d+)-[^/]+/")
+
+
+@dataclass(frozen=True, slots=True)
+class RunLayout:
+    """Where the objects of one run lie. `number` counts from 1."""
+
+    number: int
+    volumes: int = 1
+
+    @property
+    def prefix(self) -> str:
+        return f"{RUNS}/{self.number:04d}"
+
+    @property
+    def journal(self) -> str:
+        return f"{self.prefix}/journal"
+
+    def segment(self, number: int) -> str:
+        return f"{self.journal}/{number:08d}.jsonl"
+
+    def manifests(self, stage: str) -> str:
+        return f"{self.prefix}/stages/{stage}/manifests"
+
+    def manifest(self, stage: str, partition: int, version: int) -> str:
+        return f"{self.manifests(stage)}/{manifest_name(partition, version)}"
+
+    def data(self, stage: str, partition: int) -> str:
+        """Folder of the attempts of one partition, relative to the root."""
+        volume = f"volume-{partition % self.volumes}/" if self.volumes > 1 else ""
+        return f"{volume}{self.prefix}/data/{stage}"
+
+    def data_folders(self, stage: str) -> tuple[str, ...]:
+        """All folders that attempts of `stage` may have written to, relative to the root."""
+        return tuple(dict.fromkeys(self.data(stage, volume) for volume in range(self.volumes)))
+
+
+def manifest_name(partition: int, version: int) -> str:
+    return f"p{partition:05d}-v{version:04d}.json"
+
+
+def parse_manifest_name(name: str) -> tuple[int, int] | None:
+    """(partition, version) of a manifest's file name, or None for any other name."""
+    match = _MANIFEST.match(name)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def partition_of_path(text: str) -> tuple[str, int, int] | None:
+    """(stage, partition, version) of the first stored data file that `text` names, or None."""
+    match = _DATA.search(text)
+    return (match["stage"], int(match["partition"]), int(match["version"])) if match else None
+
+
+def run_numbers(root: Path) -> list[int]:
+    """Numbers of the runs in a store, ascending."""
+    folder = root / RUNS
+    if not folder.is_dir():
+        return []
+    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())

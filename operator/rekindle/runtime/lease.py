@@ -1,0 +1,109 @@
+"""Who writes to a store now: a lease that its holder renews.
+
+The lease spares users the surprise of two runs on one store; it is not what keeps the store right (that is
+the journal: a second writer loses at its first append). It is judged without comparing clocks: a contender
+watches whether the lease's counter moves for as long as a lease lasts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from rekindle.runtime.errors import Fenced, StoreRefused
+from rekindle.runtime.layout import LEASE
+from rekindle.runtime.store import Store
+
+
+class Lease:
+    """Held by at most one driver. `seconds` is how long a silent holder is still believed alive."""
+
+    def __init__(self, store: Store, holder: str, seconds: float) -> None:
+        self._store, self._holder, self._seconds = store, holder, seconds
+        self._counter = 0
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.lost: str | None = None
+
+    def acquire(self, *, takeover: bool = False, waiting: Callable[[str], None] = lambda _: None) -> None:
+        """Take the lease, then renew it in the background until `release`.
+
+        Args:
+            takeover: the caller has proven that the last holder is gone; do not wait for it.
+            waiting: told once, with the holder's name, before waiting for a silent holder.
+
+        Raises:
+            StoreRefused: another driver renewed its lease while we watched.
+        """
+        current = self._read()
+        if current and not takeover and not current.get("released"):
+            self._watch(current, waiting)
+        self._write(released=False)
+        self._thread = threading.Thread(target=self._renew, name="rekindle-lease", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raises Fenced when another driver has taken the lease."""
+        if self.lost:
+            raise Fenced(
+                f"another driver ({self.lost}) has taken this store",
+                remedy="nothing is lost: that driver goes on; end this process",
+            )
+
+    def release(self) -> None:
+        """Stop renewing and let the next driver in at once."""
+        self._stop.set()
+        if self._thread:
+            self._thread.join(timeout=self._seconds)
+        if not self.lost:
+            self._write(released=True)
+
+    def _watch(self, first: dict[str, object], waiting: Callable[[str], None]) -> None:
+        waiting(str(first.get("holder")))
+        deadline = time.monotonic() + self._seconds
+        while time.monotonic() < deadline:
+            time.sleep(min(0.2, self._seconds / 10))
+            current = self._read() or {}
+            if current.get("released"):
+                return
+            if current.get("counter") != first.get("counter") or current.get("holder") != first.get("holder"):
+                raise StoreRefused(
+                    f"the store is in use by {current.get('holder')} (it renewed its lease just now)",
+                    remedy="wait for that run or stop it, or give this run another store (recovery.store)",
+                )
+
+    def _renew(self) -> None:
+        while not self._stop.wait(self._seconds / 4):
+            current = self._read()
+            if current and current.get("holder") != self._holder:
+                self.lost = str(current.get("holder"))
+                return
+            try:
+                self._write(released=False)
+            except StoreRefused:
+                continue  # a full or unreachable store ends the run where data is written, not here
+
+    def _read(self) -> dict[str, object] | None:
+        data = self._store.get(LEASE)
+        if data is None:
+            return None
+        try:
+            lease = json.loads(data)
+        except ValueError:
+            return None
+        return lease if isinstance(lease, dict) else None
+
+    def _write(self, *, released: bool) -> None:
+        self._counter += 1
+        lease = {
+            "holder": self._holder,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "counter": self._counter,
+            "released": released,
+        }
+        self._store.replace(LEASE, json.dumps(lease).encode())

@@ -1,0 +1,101 @@
+"""A committed result partition: what its manifest says.
+
+The manifest is written by the task itself, with `put_if_absent`, after its files are complete. The first
+manifest of a (stage, partition, version) is the partition; later attempts find the name taken (S2-46, S5-13).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """One data file, its path relative to the store's root, its size in bytes."""
+
+    path: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A stored partition. `task` is Spark's task attempt id, unique within one driver's life.
+
+    `digest` is `rows-sum1-sum2` in hexadecimal (see `digest.py`), None where the types cannot be hashed.
+    """
+
+    stage: str
+    partition: int
+    version: int
+    task: int
+    writer: str
+    rows: int
+    bytes: int
+    digest: str | None
+    files: tuple[StoredFile, ...]
+    seconds: float
+    finished_at: float
+
+    @classmethod
+    def parse(cls, data: bytes) -> Manifest:
+        """Raises ValueError when `data` is not a whole manifest of a format this version reads."""
+        try:
+            raw = json.loads(data)
+            if raw["format"] != 1:
+                raise ValueError(f"format {raw['format']} is not 1")
+            return cls(
+                stage=raw["stage"],
+                partition=int(raw["partition"]),
+                version=int(raw["version"]),
+                task=int(raw["task"]),
+                writer=raw["writer"],
+                rows=int(raw["rows"]),
+                bytes=int(raw["bytes"]),
+                digest=raw["digest"],
+                files=tuple(StoredFile(file["path"], int(file["bytes"])) for file in raw["files"]),
+                seconds=float(raw["seconds"]),
+                finished_at=float(raw["finishedAt"]),
+            )
+        except (KeyError, TypeError, UnicodeDecodeError) as error:
+            raise ValueError(f"not a whole manifest: {error!r}") from error
+
+    def missing(self, root: Path) -> str | None:
+        """Why a file of this partition cannot be read as it was written, or None. Looks at sizes only."""
+        for file in self.files:
+            try:
+                size = (root / file.path).stat().st_size
+            except OSError as error:
+                return f"{file.path}: {error.strerror or error}"
+            if size != file.bytes:
+                return f"{file.path}: {size} bytes, {file.bytes} were written"
+        return None
+
+    def corrupt(self, root: Path) -> str | None:
+        """Why a file cannot be read back, or None. Reads every page and compares its checksum."""
+        import pyarrow.parquet
+
+        for file in self.files:
+            if not file.path.endswith(".parquet"):
+                continue
+            try:
+                with pyarrow.parquet.ParquetFile(root / file.path, page_checksum_verification=True) as stored:
+                    for group in range(stored.num_row_groups):
+                        stored.read_row_group(group)
+            except Exception as error:  # whatever the library raises over damaged bytes
+                return f"{file.path}: {str(error)[:200]}"
+        return None
+
+
+def combine_digests(digests: list[str | None]) -> str | None:
+    """The digest of a whole result from those of its partitions; None when any is not comparable."""
+    rows = first = second = 0
+    for digest in digests:
+        if digest is None:
+            return None
+        parts = [int(part, 16) for part in digest.split("-")]
+        rows, first, second = rows + parts[0], (first + parts[1]) & _MASK, (second + parts[2]) & _MASK
+    return f"{rows:x}-{first:016x}-{second:016x}"

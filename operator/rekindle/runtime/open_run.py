@@ -1,0 +1,161 @@
+"""Opening a store: whose it is, who writes to it, and where its last run stands."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.runtime.committed import CommittedPartitions
+from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.facts import RunFacts, fold
+from rekindle.runtime.journal import Journal, Record, note
+from rekindle.runtime.layout import FORMAT, IDENTITY, RunLayout, run_numbers
+from rekindle.runtime.lease import Lease
+from rekindle.runtime.store import PosixStore
+
+
+@dataclass
+class OpenRun:
+    """A run that this driver may write to. `identity` names the run among all runs of all stores."""
+
+    store: PosixStore
+    layout: RunLayout
+    journal: Journal
+    lease: Lease
+    committed: CommittedPartitions
+    facts: RunFacts
+    writer: str
+    identity: str
+
+    @property
+    def root(self) -> Path:
+        return self.store.root
+
+
+def open_run(
+    root: Path,
+    graph: PipelineGraph,
+    *,
+    volumes: int,
+    lease_seconds: float,
+    takeover: bool,
+    say: Callable[[str], None],
+) -> OpenRun:
+    """Open `root` for `graph`: go on with its last run, or begin a new one if that has finished.
+
+    Args:
+        takeover: the last driver is proven gone; its lease need not run out.
+
+    Raises:
+        StoreRefused: another application's store, a newer format, in use, damaged, or the pipeline's code
+            changed since the run began. Nothing stored is changed.
+        StoreFull: no space.
+    """
+    store = PosixStore(root)
+    identity = _identify(store, graph.name, volumes)
+    writer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    lease = Lease(store, writer, lease_seconds)
+    lease.acquire(
+        takeover=takeover,
+        waiting=lambda holder: say(f"waiting up to {lease_seconds:g} s for the lease of {holder} to run out"),
+    )
+    try:
+        return _open_latest(store, graph, writer, lease, identity)
+    except BaseException:
+        lease.release()
+        raise
+
+
+def begin_anew(root: Path) -> None:
+    """Forget all runs of a store (`--fresh`). The caller has made sure that no driver uses it."""
+    store = PosixStore(root)
+    for name in store.names(""):
+        if name in {"runs", IDENTITY, "lease.json"} or name.startswith("volume-"):
+            store.delete(name)
+
+
+def _open_latest(
+    store: PosixStore, graph: PipelineGraph, writer: str, lease: Lease, identity: dict[str, object]
+) -> OpenRun:
+    volumes = int(str(identity["volumes"]))
+    number = max(run_numbers(store.root), default=1)
+    layout = RunLayout(number, volumes)
+    journal = Journal(store, layout, writer)
+    facts = fold(journal.replay())
+    if facts.finished:
+        layout = RunLayout(number + 1, volumes)
+        journal, facts = Journal(store, layout, writer), RunFacts()
+    name = f"{identity['id']}/{layout.number}"
+    if facts.fingerprints:
+        _check_unchanged(graph, facts)
+    else:
+        journal.append([_run_started(graph, layout)])
+    return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)
+
+
+def _identify(store: PosixStore, application: str, volumes: int) -> dict[str, object]:
+    fresh = {"format": FORMAT, "application": application, "volumes": volumes, "id": uuid.uuid4().hex}
+    store.put_if_absent(IDENTITY, json.dumps(fresh).encode())
+    try:
+        found = json.loads(store.get(IDENTITY) or b"")
+        stored_format, owner = found["format"], found["application"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreRefused(
+            f"{store.root / IDENTITY} is damaged: {error}",
+            remedy="restore it, or choose another store (recovery.store)",
+        ) from error
+    if stored_format != FORMAT:
+        raise StoreRefused(
+            f"the store {store.root} has format {stored_format}, this version of rekindle reads format {FORMAT}",
+            remedy="use the version that wrote it, or choose another store (recovery.store)",
+        )
+    if owner != application:
+        raise StoreRefused(
+            f"the store {store.root} belongs to the pipeline {owner!r}, this is {application!r}",
+            remedy="give each application a store of its own (recovery.store)",
+        )
+    if found["volumes"] != volumes:
+        raise StoreRefused(
+            f"the store {store.root} was made with {found['volumes']} volumes, recovery.volumes is {volumes}",
+            remedy="set it back, or begin anew with --fresh",
+        )
+    return dict(found)
+
+
+def _check_unchanged(graph: PipelineGraph, facts: RunFacts) -> None:
+    now = {stage.name: graph.fingerprint(stage.name) for stage in graph.stages}
+    changed = sorted(name for name in now if name in facts.fingerprints and now[name] != facts.fingerprints[name])
+    changed += sorted(set(now) ^ set(facts.fingerprints))
+    if changed:
+        raise StoreRefused(
+            f"the pipeline changed since this run began: {', '.join(changed)}",
+            remedy="begin anew with --fresh (drops what is stored), use another store, or undo the change",
+        )
+
+
+def _run_started(graph: PipelineGraph, layout: RunLayout) -> Record:
+    return note(
+        time.time(),
+        "RunStarted",
+        run=layout.number,
+        application=graph.name,
+        fingerprints={stage.name: graph.fingerprint(stage.name) for stage in graph.stages},
+        stages=[
+            {
+                "name": stage.name,
+                "description": stage.description,
+                "inputs": list(stage.inputs),
+                "partitions": stage.partitions,
+                "exchange": stage.exchange.value,
+                "sink": getattr(stage.sink, "path", None),
+            }
+            for stage in graph.stages
+        ],
+    )

@@ -1,0 +1,129 @@
+"""Sinks: making the admitted result visible, once, at the end of the run.
+
+Until the whole pipeline has finished nothing is visible at a sink's path, for a restart could still replace
+any part of it (S7-5). Then the files of the winning attempts are linked (or copied, where the path is on
+another file system) into a folder beside the target, which is renamed into place with a `_SUCCESS` file that
+says what it holds. Publishing again, after a driver was lost half-way, finds that file and does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from rekindle.pipeline.sinks import FileSink
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import PipelineMisuse, StoreFull
+from rekindle.runtime.manifest import Manifest, combine_digests
+
+_SUCCESS = "_SUCCESS"
+
+
+def sink_of(stage: Stage) -> FileSink | None:
+    """The stage's file sink, None for a stage without a sink."""
+    if stage.sink is None:
+        return None
+    if not isinstance(stage.sink, FileSink):
+        raise PipelineMisuse(
+            f"stage {stage.name}: sinks of type {type(stage.sink).__name__} cannot be written",
+            remedy="use FileSink",
+            stage=stage.name,
+        )
+    return stage.sink
+
+
+def check_target(stage: Stage, identity: str) -> None:
+    """Raises PipelineMisuse when the sink's path is taken and its mode is `error`. Before any work is done."""
+    sink = sink_of(stage)
+    if sink is None or sink.mode != "error":
+        return
+    target = Path(sink.path)
+    if target.exists() and any(target.iterdir() if target.is_dir() else [target]):
+        if _published_identity(target) == identity:
+            return
+        raise PipelineMisuse(
+            f"sink {stage.name}: {sink.path} exists already",
+            remedy='remove it, choose another path, or use FileSink(..., mode="overwrite")',
+            stage=stage.name,
+        )
+
+
+def publish(stage: Stage, root: Path, manifests: Sequence[Manifest], identity: str) -> int:
+    """Make the result visible at the sink's path; the number of files.
+
+    Args:
+        manifests: of all partitions, in order.
+        identity: names this run; the same run publishing again changes nothing.
+    """
+    sink = sink_of(stage)
+    assert sink is not None
+    target = Path(sink.path).absolute()
+    if _published_identity(target) == identity:
+        return sum(len(manifest.files) for manifest in manifests)
+    aside = target.parent / f".{target.name}.rekindle-{uuid.uuid4().hex}"
+    try:
+        count = _gather(aside, root, manifests, sink.format)
+        (aside / _SUCCESS).write_text(json.dumps(_contents(identity, manifests)) + "\n")
+        _swap(aside, target)
+    except OSError as error:
+        shutil.rmtree(aside, ignore_errors=True)
+        raise StoreFull(
+            f"sink {stage.name}: cannot publish to {sink.path}: {error.strerror or error}",
+            remedy="make the folder writable and run again: the result is stored, only publishing is repeated",
+            stage=stage.name,
+        ) from error
+    return count
+
+
+def _gather(aside: Path, root: Path, manifests: Sequence[Manifest], file_format: str) -> int:
+    aside.mkdir(parents=True)
+    count = 0
+    for manifest in manifests:
+        for number, file in enumerate(manifest.files):
+            name = f"part-{manifest.partition:05d}-{number:03d}.{file_format}"
+            _link(root / file.path, aside / name)
+            count += 1
+    return count
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def _swap(aside: Path, target: Path) -> None:
+    """Rename `aside` to `target`; what was there is kept until the new folder stands."""
+    old = target.parent / f".{target.name}.replaced-{uuid.uuid4().hex}"
+    if target.exists():
+        os.rename(target, old)
+    try:
+        os.rename(aside, target)
+    except OSError:
+        if old.exists():
+            os.rename(old, target)
+        raise
+    if old.is_dir():
+        shutil.rmtree(old, ignore_errors=True)
+    else:
+        old.unlink(missing_ok=True)
+
+
+def _contents(identity: str, manifests: Sequence[Manifest]) -> dict[str, object]:
+    return {
+        "run": identity,
+        "rows": sum(manifest.rows for manifest in manifests),
+        "digest": combine_digests([manifest.digest for manifest in manifests]),
+    }
+
+
+def _published_identity(target: Path) -> str | None:
+    try:
+        return str(json.loads((target / _SUCCESS).read_text())["run"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,227 @@
+"""Stored partitions as DataFrames, and DataFrames as something that can be stored.
+
+A stored result is read as a relation over exactly the files that its manifests name, never over a folder
+(attempts that lost lie there too). A keyed result carries a bucket specification, so that Spark knows which
+rows are where and joins or aggregates by the same keys without another exchange. Nothing is registered in
+the user's catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rekindle.pipeline.distribution import Keyed, Pointwise
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import PipelineMisuse
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.task import HASH_COLUMN
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_READ_OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
+
+
+def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
+    """A session for one stage: the user's settings, temporary views and functions, with what a stage needs.
+
+    Adaptive execution is off: which rows are in partition i must not depend on sizes seen at run time. The
+    stage's own shuffles use the same number of partitions as its result, else Spark would shuffle twice.
+    """
+    from pyspark.sql import SparkSession as Session
+
+    session = Session(spark.sparkContext, spark._jsparkSession.cloneSession())  # type: ignore[attr-defined]
+    for key, value in {
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(shuffle_partitions),
+        "spark.sql.sources.bucketing.enabled": "true",
+        "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
+        # Files are listed by the driver: Spark would start a job of its own above 32 paths.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
+    }.items():
+        session.conf.set(key, value)
+    return session
+
+
+def read_result(
+    session: SparkSession,
+    root: Path,
+    schema: StructType,
+    manifests: Sequence[Manifest],
+    *,
+    keys: tuple[str, ...] = (),
+) -> DataFrame:
+    """The stored result as a DataFrame.
+
+    Args:
+        manifests: one per partition, in partition order.
+        keys: names of the columns the result is hash partitioned by; () when it is not.
+    """
+    from pyspark.sql import DataFrame
+
+    jvm: Any = session._jvm
+    jsession = session._jsparkSession
+    paths = [
+        jvm.org.apache.hadoop.fs.Path((root / file.path).as_uri())
+        for manifest in manifests
+        for file in manifest.files
+    ]
+    options = jvm.PythonUtils.toScalaMap(_READ_OPTIONS)
+    none = jvm.scala.Option.apply(None)
+    empty_schema = jvm.org.apache.spark.sql.types.StructType()
+    index = jvm.org.apache.spark.sql.execution.datasources.InMemoryFileIndex(
+        jsession, jvm.PythonUtils.toSeq(paths), options, jvm.scala.Some(empty_schema), _no_cache(jvm), none, none
+    )
+    bucketing = none
+    if keys:
+        names, sorting = jvm.PythonUtils.toSeq(list(keys)), jvm.PythonUtils.toSeq([])
+        spec = jvm.org.apache.spark.sql.catalyst.catalog.BucketSpec(len(manifests), names, sorting)
+        bucketing = jvm.scala.Some(spec)
+    relation = jvm.org.apache.spark.sql.execution.datasources.HadoopFsRelation(
+        index,
+        empty_schema,
+        jvm.org.apache.spark.sql.types.DataType.fromJson(schema.json()),
+        bucketing,
+        jvm.org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat(),
+        options,
+        jsession,
+    )
+    return DataFrame(jsession.baseRelationToDataFrame(relation), session)
+
+
+def read_pointwise(
+    session: SparkSession, root: Path, schema: StructType, manifests: Sequence[Manifest]
+) -> DataFrame:
+    """The stored result with exactly its partitions: partition i of the DataFrame is stored partition i.
+
+    A bucketed scan gives the one-to-one mapping, whatever the column; its claim that the rows are hashed by
+    that column would be untrue, so what the planner sees is an RDD of unknown partitioning.
+    """
+    scan = read_result(session, root, schema, manifests, keys=(schema.fieldNames()[0],))
+    return behind_rdd(session, scan)
+
+
+def behind_rdd(session: SparkSession, frame: DataFrame) -> DataFrame:
+    """`frame`'s rows as a leaf of `session`: same partitions, no claims about them, no planning across."""
+    from pyspark.sql import DataFrame
+
+    rows = frame._jdf.queryExecution().toRdd()
+    jframe = session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False)
+    return DataFrame(jframe, session)
+
+
+def distribute(frame: DataFrame, stage: Stage) -> DataFrame:
+    """`frame` with the exchange that the stage's distribution asks for, which is Spark's own."""
+    match stage.distribution:
+        case Pointwise():
+            return frame
+        case Keyed(keys=keys, partitions=partitions):
+            missing = [key for key in keys if key not in frame.columns]
+            if missing:
+                raise PipelineMisuse(
+                    f"stage {stage.name}: partition_by names {missing[0]!r}, its result has {frame.columns}",
+                    remedy="partition by columns of the DataFrame the stage returns",
+                    stage=stage.name,
+                )
+            return frame.repartition(partitions, *keys)
+        case other:
+            return frame.repartition(other.partitions)
+
+
+def check_schema(stage: Stage, schema: StructType) -> None:
+    """Raises PipelineMisuse for a result that cannot be stored, naming the column and the remedy."""
+    seen: set[str] = set()
+    for field in schema.fields:
+        if field.name.lower() in seen:
+            raise PipelineMisuse(
+                f"stage {stage.name}: its result has two columns {field.name!r}",
+                remedy="rename or drop one (after a join: join on the column's name, or use .alias)",
+                stage=stage.name,
+            )
+        seen.add(field.name.lower())
+        bad = _unsupported(field.dataType)
+        if bad or field.name == HASH_COLUMN:
+            raise PipelineMisuse(
+                f"stage {stage.name}: column {field.name!r} of type {field.dataType.simpleString()} cannot be stored",
+                remedy="cast it (for example to string or binary) or drop it before the stage returns",
+                stage=stage.name,
+            )
+
+
+def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
+    """`frame` with a hash of each row in a last column, and whether its types allow one.
+
+    Spark's hashes skip nulls, so (null, 1) and (1, null) would be equal: which columns are null is hashed too.
+    """
+    from pyspark.sql import functions
+
+    if not frame.columns or any(_unhashable(field.dataType) for field in frame.schema.fields):
+        return frame, False
+    columns = [frame[f"`{name.replace('`', '``')}`"] for name in frame.columns]
+    nulls = [
+        column.isNull() for column, field in zip(columns, frame.schema.fields, strict=True) if field.nullable
+    ]
+    return frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns, *nulls)), True
+
+
+def shuffles_of(jrdd: Any) -> list[int]:
+    """Ids of Spark's shuffles in the lineage of a Java RDD, nearest first. Empty: no map side.
+
+    Does not look behind persisted RDDs: their shuffles belong to the stage that made them.
+    """
+    found: list[int] = []
+    seen: set[int] = set()
+    pending = [jrdd]
+    while pending:
+        rdd = pending.pop()
+        if rdd.id() in seen:
+            continue
+        seen.add(rdd.id())
+        dependencies = rdd.dependencies()
+        for position in range(dependencies.size()):
+            dependency = dependencies.apply(position)
+            if dependency.getClass().getSimpleName() == "ShuffleDependency":
+                found.append(dependency.shuffleId())
+            pending.append(dependency.rdd())
+    return list(dict.fromkeys(found))
+
+
+def exchanges_in_plan(frame: DataFrame) -> list[str]:
+    """The exchanges (other than broadcasts) of the physical plan, as Spark prints them."""
+    lines = frame._jdf.queryExecution().executedPlan().toString().splitlines()
+    marks = (" Exchange ", " CartesianProduct", "ShuffleExchange", "CoalesceExec", " Coalesce ")
+    return [line.strip(" +-:*") for line in lines if any(mark in f" {line.strip(' +-:*')}" for mark in marks)]
+
+
+def _no_cache(jvm: Any) -> Any:
+    return getattr(jvm.org.apache.spark.sql.execution.datasources, "NoopCache$").__getattr__("MODULE$")
+
+
+def _nested(data_type: DataType) -> Iterable[DataType]:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    yield data_type
+    if isinstance(data_type, StructType):
+        for field in data_type.fields:
+            yield from _nested(field.dataType)
+    elif isinstance(data_type, ArrayType):
+        yield from _nested(data_type.elementType)
+    elif isinstance(data_type, MapType):
+        yield from _nested(data_type.keyType)
+        yield from _nested(data_type.valueType)
+
+
+def _unsupported(data_type: DataType) -> bool:
+    names = {"calendarinterval", "interval", "void", "variant", "udt", "yearmonthinterval", "geometry", "geography"}
+    return any(_type_name(nested) in names for nested in _nested(data_type))
+
+
+def _unhashable(data_type: DataType) -> bool:
+    return any(_type_name(nested) in {"map", "variant"} for nested in _nested(data_type))
+
+
+def _type_name(data_type: DataType) -> str:
+    return type(data_type).__name__.removesuffix("Type").lower().replace("userdefined", "udt").replace("null", "void")

@@ -1,0 +1,218 @@
+"""The report of a run, folded from its journal: the same whoever asks, during the run or long after.
+
+Its form is `report.schema.json` beside this file; docs/report.md explains it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rekindle.core import events as ev
+from rekindle.runtime.journal import Record, read_run
+from rekindle.runtime.manifest import combine_digests
+
+REPORT_FORMAT = 1
+
+
+@dataclass
+class _Stage:
+    """What is known of one stage. Maps are keyed by partition."""
+
+    name: str
+    partitions: int
+    exchange: str
+    sink: str | None
+    attempts: Counter[int] = field(default_factory=Counter)
+    copies: set[tuple[int, int]] = field(default_factory=set)
+    won: set[int] = field(default_factory=set)
+    failed: int = 0
+    outputs: dict[int, ev.PartitionOutput] = field(default_factory=dict)
+    map_tasks: int = 0
+    planned: int = 0
+    task_seconds: float = 0.0
+    started: float | None = None
+    ended: float | None = None
+
+    def report(self) -> dict[str, Any]:
+        complete = len(self.outputs) == self.partitions
+        outputs = [self.outputs[partition] for partition in sorted(self.outputs)]
+        return {
+            "name": self.name,
+            "partitions": self.partitions,
+            "exchange": self.exchange,
+            "sink": self.sink,
+            "state": "finished" if complete else "running" if self.started else "waiting",
+            "rows": sum(one.rows for one in outputs) if complete else None,
+            "bytes": sum(one.bytes for one in outputs) if complete else None,
+            "digest": combine_digests([one.digest for one in outputs]) if complete else None,
+            "seconds": round(self.ended - self.started, 3) if complete and self.ended and self.started else None,
+            "taskSeconds": round(self.task_seconds, 3),
+            "attempts": sum(self.attempts.values()),
+            "mapTasks": self.map_tasks,
+            "rerun": self.rerun,
+            "failed": self.failed,
+            "speculativeLaunched": len(self.copies),
+            "speculativeEffective": len(self.won),
+        }
+
+    @property
+    def rerun(self) -> int:
+        """Attempts beyond the first of each partition that were no copies."""
+        copies = Counter(partition for partition, _ in self.copies)
+        return sum(
+            max(0, attempts - copies[partition] - 1) for partition, attempts in self.attempts.items()
+        )
+
+
+class ReportFold:
+    """Folds a journal's records, in order, into a report; `report` may be asked at any time."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, _Stage] = {}
+        self._head: dict[str, Any] = {"application": "", "run": 0, "state": "running"}
+        self._first: float | None = None
+        self._last: float = 0.0
+        self._drivers = 0
+        self._executors_lost = 0
+        self._task_seconds = 0.0
+        self._error: Any = None
+        self._lists: dict[str, list[dict[str, Any]]] = {
+            "blocks": [],
+            "blocksRefused": [],
+            "recoveries": [],
+            "losses": [],
+            "sinks": [],
+        }
+
+    def add(self, record: Record) -> None:
+        """Take one record. Records of kinds or names it does not know are passed over."""
+        self._first = record["t"] if self._first is None else self._first
+        self._last = record["t"]
+        if record["kind"] == "event":
+            self._event(ev.from_record(record["event"]))
+        elif record["kind"] == "action":
+            self._action(record)
+        elif record["kind"] == "note":
+            self._note(record)
+
+    def report(self) -> dict[str, Any]:
+        """The report as JSON types."""
+        stages = [stage.report() for stage in self.stages.values()]
+        return {
+            "format": REPORT_FORMAT,
+            **self._head,
+            "seconds": round(self._last - (self._first or self._last), 3),
+            "taskSeconds": round(self._task_seconds, 3),
+            "drivers": self._drivers,
+            "executorsLost": self._executors_lost,
+            "tasks": {
+                "run": sum(one["attempts"] + one["mapTasks"] for one in stages),
+                "rerun": sum(one["rerun"] for one in stages),
+                "failed": sum(one["failed"] for one in stages),
+            },
+            "speculation": {
+                "launched": sum(one["speculativeLaunched"] for one in stages),
+                "effective": sum(one["speculativeEffective"] for one in stages),
+            },
+            **self._lists,
+            "stages": stages,
+            "error": self._error,
+        }
+
+    def _event(self, event: ev.Event) -> None:
+        match event:
+            case ev.AttemptDeployed(attempt=attempt):
+                stage = self.stages.get(attempt.vertex_id.vertex)
+                if stage:
+                    stage.attempts[attempt.vertex_id.subtask] += 1
+            case ev.AttemptFinished(attempt=attempt, output=output):
+                stage = self.stages.get(attempt.vertex_id.vertex)
+                if stage:
+                    partition = attempt.vertex_id.subtask
+                    stage.outputs[partition] = output
+                    if (partition, attempt.attempt) in stage.copies:
+                        stage.won.add(partition)
+            case ev.AttemptFailed(attempt=attempt):
+                stage = self.stages.get(attempt.vertex_id.vertex)
+                if stage:
+                    stage.failed += 1
+            case _:
+                pass
+
+    def _action(self, record: Record) -> None:
+        match record["action"]:
+            case "Block":
+                self._lists["blocks"].append(_pick(record, "t", "node", "until", "cause"))
+            case "BlockRefused":
+                self._lists["blocksRefused"].append(_pick(record, "t", "node", "reason"))
+            case "Restart":
+                self._restarted(record)
+            case "Speculate":
+                for stage, partition, attempt in record["attempts"]:
+                    self.stages[stage].copies.add((partition, attempt))
+            case _:
+                pass
+
+    def _restarted(self, record: Record) -> None:
+        rerun = Counter(name for name, _ in record["vertices"])
+        for name, partition in record["vertices"]:
+            if name in self.stages:
+                self.stages[name].outputs.pop(partition, None)
+        self._lists["recoveries"].append(
+            {"t": record["t"], "cause": record["cause"], "restarted": dict(rerun), "reused": record["reused"]}
+        )
+
+    def _note(self, record: Record) -> None:
+        match record["note"]:
+            case "RunStarted":
+                self._head.update(application=record["application"], run=record["run"])
+                for raw in record["stages"]:
+                    if raw["exchange"] == "blocking":
+                        self.stages[raw["name"]] = _Stage(
+                            raw["name"], raw["partitions"], raw["exchange"], raw["sink"]
+                        )
+            case "DriverStarted":
+                self._drivers += 1
+                self._head["state"], self._error = "running", None
+            case "ExecutorsLost":
+                self._executors_lost += len(record["executors"])
+            case "PartitionsLost":
+                self._lists["losses"].append(_pick(record, "t", "stage", "partitions", "reason"))
+            case "SinkPublished":
+                self._lists["sinks"].append(_pick(record, "stage", "path", "files"))
+            case "StageStarted":
+                stage = self.stages[record["stage"]]
+                stage.started = stage.started or record["t"]
+            case "StageTasks":
+                stage = self.stages[record["stage"]]
+                stage.map_tasks += record["map_tasks"]
+                stage.task_seconds += record["task_seconds"]
+                self._task_seconds += record["task_seconds"]
+            case "StageFinished":
+                self.stages[record["stage"]].ended = record["t"]
+            case "RunFinished":
+                self._head["state"] = "finished"
+            case "RunFailed" | "RunInterrupted":
+                self._head["state"] = "failed" if record["note"] == "RunFailed" else "interrupted"
+                self._error = record["error"]
+            case _:
+                pass
+
+
+def build_report(root: Path, run: int | None = None) -> dict[str, Any]:
+    """The report of a run in the store at `root` (the newest by default).
+
+    Raises:
+        StoreRefused: the journal is damaged.
+    """
+    fold = ReportFold()
+    for record in read_run(root, run):
+        fold.add(record)
+    return fold.report()
+
+
+def _pick(record: Record, *names: str) -> dict[str, Any]:
+    return {name: record[name] for name in names}

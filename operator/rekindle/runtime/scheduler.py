@@ -1,0 +1,276 @@
+"""Spark's scheduler as the job master sees it: jobs on chosen partitions, running tasks, executors, levers.
+
+All access to Spark's internals by py4j is in this module and in `relations.py`. Everything here works with
+the classes of the PySpark package alone, without a jar of ours. What Spark's listener would push is read
+here from the status store instead, once per round: a late answer delays a decision by a round, no event can
+be lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+COPIES_POOL = "rekindle-copies"
+_MAX_TASKS_READ = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task attempt of Spark's. `task` is its id, unique in this driver; `started_at` in epoch seconds."""
+
+    task: int
+    partition: int
+    executor: str
+    node: str
+    started_at: float
+    status: str
+    speculative: bool
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StageView:
+    """One attempt of one of Spark's stages. `attempt` above 0 means Spark ran it again by itself."""
+
+    stage: int
+    attempt: int
+    tasks: int
+    complete: int
+    status: str
+    executor_seconds: float
+
+
+class SparkJob:
+    """One Spark job over some partitions of a result RDD, run by a thread of its own (it is owned: `join`).
+
+    The thread matters: Spark's local properties (job group, pool, versions) belong to a thread.
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        jrdd: Any,
+        partitions: Sequence[int],
+        *,
+        group: str,
+        description: str,
+        pool: str | None,
+        properties: dict[str, str],
+        on_end: Callable[[], None],
+    ) -> None:
+        self.group, self.partitions = group, tuple(partitions)
+        self.error: BaseException | None = None
+        self.cancelled = False
+        self._scheduler, self._jrdd, self._on_end = scheduler, jrdd, on_end
+        self._description, self._pool, self._properties = description, pool, properties
+        self._thread = threading.Thread(target=self._run, name=f"rekindle-{group}", daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Ask Spark to cancel; the thread ends when Spark says so."""
+        if not self.ended:
+            self.cancelled = True
+            self._scheduler.cancel_group(self.group)
+
+    def join(self, timeout: float) -> bool:
+        """True when the thread has ended within `timeout` seconds."""
+        self._thread.join(timeout)
+        return self.ended
+
+    def _run(self) -> None:
+        context = self._scheduler.context
+        try:
+            context.setJobGroup(self.group, self._description, interruptOnCancel=True)
+            context.setLocalProperty("spark.scheduler.pool", self._pool)  # type: ignore[arg-type]
+            for key, value in self._properties.items():
+                context.setLocalProperty(key, value)
+            self._jrdd.collectPartitions(self._scheduler.int_array(self.partitions))
+        except BaseException as error:
+            self.error = error
+        finally:
+            self._on_end()
+
+
+class Scheduler:
+    """The scheduler of one SparkContext."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.context = spark.sparkContext
+        self._gateway: Any = self.context._gateway
+        self._jvm: Any = self.context._jvm
+        self._jsc: Any = self.context._jsc.sc()
+        self._mapper = self._json_mapper()
+        self._failed = self._statuses("FAILED")
+        self._any = self._jvm.java.util.ArrayList()
+
+    def int_array(self, values: Sequence[int]) -> Any:
+        array = self._gateway.new_array(self._jvm.int, len(values))
+        for position, value in enumerate(values):
+            array[position] = value
+        return array
+
+    # -- jobs ------------------------------------------------------------------------------------------
+
+    def cancel_group(self, group: str) -> None:
+        self.context.cancelJobGroup(group)
+
+    def kill_task(self, task: int, reason: str) -> None:
+        """Free the slot of a task attempt. Spark runs the task again; it finds the manifest and ends."""
+        with contextlib.suppress(Exception):  # the task may have ended meanwhile, which is as good
+            self._jsc.killTaskAttempt(task, True, reason)
+
+    def stages_of(self, group: str) -> list[StageView]:
+        """The stages of the jobs of a group, as last known, every attempt."""
+        tracker = self.context.statusTracker()
+        views: list[StageView] = []
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info else ():
+                views += self._attempts(int(stage))
+        return views
+
+    def tasks_of(self, stage: StageView, seen: int) -> list[TaskView]:
+        """Tasks of a stage attempt: those beyond the first `seen`, in the order of their launch, of any
+        status; then all that failed."""
+        fresh = self._tasks(stage, seen, self._any)
+        return fresh + self._tasks(stage, 0, self._failed)
+
+    def _tasks(self, stage: StageView, offset: int, statuses: Any) -> list[TaskView]:
+        store, order = self._jsc.statusStore(), self._jvm.org.apache.spark.status.api.v1.TaskSorting.ID
+        tasks = store.taskList(stage.stage, stage.attempt, offset, _MAX_TASKS_READ, order, statuses)
+        return [_task(raw) for raw in json.loads(self._mapper.writeValueAsString(tasks))]
+
+    # -- executors -------------------------------------------------------------------------------------
+
+    def executors(self) -> dict[str, str]:
+        """Live executors: id -> node (host)."""
+        listed = json.loads(self._mapper.writeValueAsString(self._jsc.statusStore().executorList(True)))
+        return {raw["id"]: raw["hostPort"].rsplit(":", 1)[0] for raw in listed if raw["id"] != "driver"}
+
+    def can_exclude(self) -> bool:
+        """Whether executors can be excluded with an expiry in this session."""
+        tracker = self._jsc.taskScheduler().healthTrackerOpt()
+        conf = self.context.getConf()
+        return bool(tracker.isDefined()) and conf.get(
+            "spark.excludeOnFailure.application.fetchFailure.enabled", "false"
+        ) == "true"
+
+    def exclude(self, executor: str, node: str) -> None:
+        """Give the executor no more tasks until the session's exclusion time-out; running ones go on."""
+        self._jsc.taskScheduler().healthTrackerOpt().get().updateExcludedForFetchFailure(node, executor)
+
+    def excluded(self) -> set[str]:
+        """Executors that Spark excludes now."""
+        listed = json.loads(self._mapper.writeValueAsString(self._jsc.statusStore().executorList(True)))
+        return {raw["id"] for raw in listed if raw.get("isExcluded")}
+
+    def kill_executor(self, executor: str) -> bool:
+        """End an executor through the cluster manager, which replaces it; its map outputs are given up."""
+        ids = self._jvm.PythonUtils.toSeq([executor])
+        try:
+            return bool(self._jsc.killAndReplaceExecutor(executor))
+        except Exception:
+            return bool(self._jsc.killExecutors(ids))
+
+    def answers(self, executor: str, within: float) -> bool:
+        """Whether an executor answers a question (a thread dump) within `within` seconds."""
+        answered = threading.Event()
+
+        def ask() -> None:
+            with contextlib.suppress(Exception):
+                if self._jsc.getExecutorThreadDump(executor).isDefined():
+                    answered.set()
+
+        threading.Thread(target=ask, name=f"rekindle-ask-{executor}", daemon=True).start()
+        return answered.wait(within)
+
+    # -- map outputs -----------------------------------------------------------------------------------
+
+    def available_map_outputs(self, shuffle: int) -> int | None:
+        """How many map outputs of a shuffle are there; None when Spark does not know the shuffle."""
+        status = self._shuffle_status(shuffle)
+        return int(status.numAvailableMapOutputs()) if status is not None else None
+
+    def map_partitions(self, shuffle: int) -> int | None:
+        """How many map outputs a shuffle has when it is complete; None when Spark does not know it."""
+        status = self._shuffle_status(shuffle)
+        return len(status.mapStatuses()) if status is not None else None
+
+    def map_outputs(self, shuffle: int) -> list[tuple[int, str, int] | None]:
+        """Per map partition: (task id of the map task, executor, checksum), None where it is missing."""
+        status = self._shuffle_status(shuffle)
+        if status is None:
+            return []
+        return [
+            (int(output.mapId()), str(output.location().executorId()), int(output.checksumValue()))
+            if output is not None
+            else None
+            for output in status.mapStatuses()
+        ]
+
+    # -- internals -------------------------------------------------------------------------------------
+
+    def _shuffle_status(self, shuffle: int) -> Any:
+        found = self._jsc.taskScheduler().mapOutputTracker().shuffleStatuses().get(shuffle)
+        return found.get() if found.isDefined() else None
+
+    def _attempts(self, stage: int) -> list[StageView]:
+        store = self._jsc.statusStore()
+        try:
+            last = store.lastStageAttempt(stage)
+        except Exception:  # py4j wraps NoSuchElementException: not started, or skipped
+            return []
+        views = [_stage(json.loads(self._mapper.writeValueAsString(last)))]
+        for attempt in range(views[0].attempt):
+            with contextlib.suppress(Exception):
+                earlier = store.asOption(store.stageAttempt(stage, attempt, False, self._any, False, None))
+                views.append(_stage(json.loads(self._mapper.writeValueAsString(earlier.get()._1()))))
+        return views
+
+    def _statuses(self, *names: str) -> Any:
+        statuses = self._jvm.java.util.ArrayList()
+        for name in names:
+            statuses.add(getattr(self._jvm.org.apache.spark.status.api.v1.TaskStatus, name))
+        return statuses
+
+    def _json_mapper(self) -> Any:
+        mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
+        module = getattr(self._jvm.com.fasterxml.jackson.module.scala, "DefaultScalaModule$")
+        mapper.registerModule(module.__getattr__("MODULE$"))
+        return mapper
+
+
+def _task(raw: dict[str, Any]) -> TaskView:
+    return TaskView(
+        task=int(raw["taskId"]),
+        partition=int(raw["partitionId"]),
+        executor=str(raw["executorId"]),
+        node=str(raw["host"]),
+        started_at=float(raw["launchTime"]) / 1000.0,
+        status=str(raw["status"]),
+        speculative=bool(raw["speculative"]),
+        error=raw.get("errorMessage"),
+    )
+
+
+def _stage(raw: dict[str, Any]) -> StageView:
+    return StageView(
+        stage=int(raw["stageId"]),
+        attempt=int(raw["attemptId"]),
+        tasks=int(raw["numTasks"]),
+        complete=int(raw["numCompleteTasks"]),
+        status=str(raw["status"]),
+        executor_seconds=float(raw["executorRunTime"]) / 1000.0,
+    )

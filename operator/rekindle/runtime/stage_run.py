@@ -1,0 +1,281 @@
+"""One stage in this driver: its plan, its Spark jobs, and what can be seen of them.
+
+A stage is planned once (the user's function is called, the exchange added, the physical plan checked), which
+gives one RDD whose partition i writes result partition i. Then jobs run on subsets of that RDD: the stage
+itself, what is left after a loss, a copy of one slow task. All share the RDD, and with it Spark's finished
+shuffle. When an input changed, or the map side must be recomputed, the stage is planned anew instead.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime import relations
+from rekindle.runtime.errors import PipelineFailed, PipelineMisuse, RekindleError
+from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
+from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, WriterSpec, make_writer
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """What the plan of a stage fixed: its result's schema (Spark's JSON) and whether rows can be compared."""
+
+    schema: str
+    hashed: bool
+    has_map_side: bool
+    physical_plan: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyJob:
+    """A job that runs one more attempt of one partition."""
+
+    partition: int
+    attempt: int
+    job: SparkJob
+
+
+@dataclass
+class StageRun:
+    """A planned stage. Not thread-safe but for `plan_in_background`; the job master's loop owns it.
+
+    Attributes:
+        inputs: the versions of the stored results it was planned on, a key that says when it is out of date.
+    """
+
+    stage: Stage
+    scheduler: Scheduler
+    inputs: tuple[tuple[str, tuple[int, ...]], ...]
+    application: str
+    wake: Callable[[], None]
+    planned: PlannedStage | None = None
+    error: RekindleError | None = None
+    jobs: list[SparkJob] = field(default_factory=list)
+    copies: list[CopyJob] = field(default_factory=list)
+    shuffles: tuple[int, ...] = ()
+    noted: bool = False
+    reported_jobs: set[str] = field(default_factory=set)
+    _jrdd: Any = None
+    _frame: Any = None
+    _versions: dict[int, int] = field(default_factory=dict)
+    _complete_shuffles: set[int] = field(default_factory=set)
+    _told_tasks: tuple[int, float] = (0, 0.0)
+    _seen_tasks: dict[tuple[int, int], int] = field(default_factory=dict)
+    _known_tasks: set[int] = field(default_factory=set)
+    _seen_reruns: set[tuple[int, int]] = field(default_factory=set)
+    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _thread: threading.Thread | None = None
+
+    # -- planning --------------------------------------------------------------------------------------
+
+    def plan_in_background(self, build: Callable[[], Any], spec: Callable[[str, bool], WriterSpec]) -> None:
+        """Call the user's function and plan the job in a thread; `planned` or `error` is set at its end.
+
+        Args:
+            build: returns the stage's DataFrame.
+            spec: the writer for (schema JSON, hashed).
+        """
+
+        def run() -> None:
+            try:
+                self._plan(build, spec)
+            except RekindleError as error:
+                self.error = error
+            except Exception as error:
+                self.error = user_error(self.stage.name, error)
+            finally:
+                self.wake()
+
+        self._thread = threading.Thread(target=run, name=f"rekindle-plan-{self.stage.name}", daemon=True)
+        self._thread.start()
+
+    @property
+    def planning(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def _plan(self, build: Callable[[], Any], spec: Callable[[str, bool], WriterSpec]) -> None:
+        frame = relations.distribute(build(), self.stage)
+        relations.check_schema(self.stage, frame.schema)
+        if isinstance(self.stage.distribution, Pointwise):
+            self._check_pointwise(frame)
+        hashed_frame, hashed = relations.with_hashes(frame)
+        schema = frame.schema.json()
+        written = hashed_frame.mapInArrow(make_writer(spec(schema, hashed)), RESULT_SCHEMA)
+        jrdd = written._jdf.javaToPython()
+        partitions = int(jrdd.rdd().getNumPartitions())
+        if partitions != self.stage.partitions:
+            raise PipelineMisuse(
+                f"stage {self.stage.name}: its plan has {partitions} partitions, {self.stage.partitions} were "
+                "fixed when the graph was built",
+                remedy="a pointwise stage may not coalesce, union or repartition; leave pointwise=True out",
+                stage=self.stage.name,
+            )
+        self._frame, self._jrdd = written, jrdd
+        self.shuffles = tuple(relations.shuffles_of(jrdd.rdd()))
+        plan = written._jdf.queryExecution().executedPlan().toString()
+        self.planned = PlannedStage(schema, hashed, bool(self.shuffles), plan)
+
+    def _check_pointwise(self, frame: Any) -> None:
+        exchanges = relations.exchanges_in_plan(frame)
+        if exchanges:
+            raise PipelineMisuse(
+                f"stage {self.stage.name} is pointwise, but its plan shuffles: {exchanges[0]}",
+                remedy="leave pointwise=True out, or name the small inputs in broadcast=(...)",
+                stage=self.stage.name,
+            )
+
+    # -- jobs ------------------------------------------------------------------------------------------
+
+    def submit(self, versions: Mapping[int, int]) -> SparkJob:
+        """Run partitions (partition -> version) as one Spark job."""
+        self._versions.update(versions)
+        job = self._job(versions, pool=None, label=self.stage.name)
+        self.jobs.append(job)
+        return job
+
+    def submit_copy(self, partition: int, version: int, attempt: int) -> CopyJob:
+        """Run one more attempt of a partition, in the pool that Spark's FAIR scheduler serves first."""
+        label = f"{self.stage.name}[{partition}] copy #{attempt}"
+        copy = CopyJob(partition, attempt, self._job({partition: version}, pool=COPIES_POOL, label=label))
+        self.copies.append(copy)
+        return copy
+
+    def covered(self) -> dict[int, int]:
+        """Partitions of jobs that still run, with the versions they write."""
+        return {
+            partition: self._versions[partition]
+            for job in self.jobs
+            if not job.ended and not job.cancelled
+            for partition in job.partitions
+        }
+
+    def version_of(self, partition: int) -> int | None:
+        """The version that this stage's jobs write for a partition, None when no job was asked for it."""
+        return self._versions.get(partition)
+
+    def cancel(self) -> None:
+        """Cancel everything; the threads end when Spark has answered."""
+        for job in self.all_jobs():
+            job.cancel()
+
+    def all_jobs(self) -> list[SparkJob]:
+        return [*self.jobs, *(copy.job for copy in self.copies)]
+
+    def join(self, timeout: float) -> bool:
+        """True when all threads of this stage have ended within about `timeout` seconds."""
+        return all([job.join(timeout) for job in self.all_jobs()])
+
+    def _job(self, versions: Mapping[int, int], *, pool: str | None, label: str) -> SparkJob:
+        group = f"{self.application}-{self.stage.name}-{id(self):x}-{next(self._numbers)}"
+        return SparkJob(
+            self.scheduler,
+            self._jrdd,
+            sorted(versions),
+            group=group,
+            description=label,
+            pool=pool,
+            properties={VERSIONS_PROPERTY: _compact(versions)},
+            on_end=self.wake,
+        )
+
+    # -- what can be seen ------------------------------------------------------------------------------
+
+    def new_tasks(self, view: StageView) -> list[TaskView]:
+        """Tasks of a stage attempt that were not given before, and its failed ones each time."""
+        if view.status in {"PENDING", "SKIPPED"}:
+            return []
+        key = (view.stage, view.attempt)
+        tasks = self.scheduler.tasks_of(view, self._seen_tasks.get(key, 0))
+        fresh = {task.task for task in tasks} - self._known_tasks
+        self._known_tasks |= fresh
+        self._seen_tasks[key] = self._seen_tasks.get(key, 0) + len(fresh)
+        return [task for task in tasks if task.task in fresh or task.status == "FAILED"]
+
+    def tasks_since(self) -> tuple[int, float]:
+        """(map tasks run, seconds of executors' time in all ended tasks), since the last call."""
+        map_tasks, seconds = 0, 0.0
+        for job in self.all_jobs():
+            views = self.scheduler.stages_of(job.group)
+            result_stage = max((view.stage for view in views), default=-1)
+            map_tasks += sum(view.complete for view in views if view.stage != result_stage and view.status != "SKIPPED")
+            seconds += sum(view.executor_seconds for view in views)
+        before, self._told_tasks = self._told_tasks, (map_tasks, seconds)
+        return map_tasks - before[0], seconds - before[1]
+
+    def lost_map_output(self, views: list[StageView]) -> str | None:
+        """Why this stage's own shuffle is not what it was, or None (the EPHEMERAL rule).
+
+        Either a shuffle that was complete lacks outputs, or Spark ran a stage again by itself.
+        """
+        if not self.shuffles:
+            return None
+        for view in views:
+            if view.attempt > 0 and (view.stage, view.attempt) not in self._seen_reruns:
+                self._seen_reruns.add((view.stage, view.attempt))
+                return f"Spark ran its stage {view.stage} again (attempt {view.attempt})"
+        for shuffle in self.shuffles:
+            outputs = self.scheduler.available_map_outputs(shuffle)
+            total = self.scheduler.map_partitions(shuffle)
+            if outputs is None or total is None:
+                continue
+            if outputs == total:
+                self._complete_shuffles.add(shuffle)
+            elif shuffle in self._complete_shuffles:
+                self._complete_shuffles.discard(shuffle)
+                return f"{total - outputs} of {total} map outputs are gone"
+        return None
+
+    def map_side_intact(self) -> bool:
+        """Whether every map output that a rerun of some partitions would read is there."""
+        return self._jrdd is not None and all(
+            self.scheduler.available_map_outputs(shuffle) == self.scheduler.map_partitions(shuffle)
+            for shuffle in self.shuffles
+        )
+
+    def mixed_map_outputs(self, first_task: int) -> str | None:
+        """Why the committed partitions may have read different map outputs, or None.
+
+        Spark numbers tasks in the order in which it launches them. Where no map output was recomputed, every
+        result task has a higher number than every map task; `first_task` is the lowest of those that wrote.
+        """
+        for shuffle in self.shuffles[:1]:
+            latest = max((output[0] for output in self.scheduler.map_outputs(shuffle) if output), default=-1)
+            if latest > first_task:
+                return f"map task {latest} ran after result task {first_task}"
+        return None
+
+    def map_output_holders(self) -> set[str]:
+        """Executors that hold map outputs of this stage."""
+        return {
+            output[1] for shuffle in self.shuffles for output in self.scheduler.map_outputs(shuffle) if output
+        }
+
+
+def user_error(stage: str, error: Exception) -> PipelineFailed:
+    """An exception of the user's stage function, with the user's frames only."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "/rekindle/" not in frame.filename and "/pyspark/" not in frame.filename]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
+    message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
+    lines.append(f"{type(error).__name__}: {message}")
+    return PipelineFailed(
+        f"stage {stage}: its function raised {type(error).__name__}",
+        remedy="mend the stage; the next run goes on from what is stored",
+        stage=stage,
+        traceback="".join(lines),
+    )
+
+
+def _compact(versions: Mapping[int, int]) -> str:
+    """Versions as the task reads them: a default and the exceptions, so that it stays short."""
+    default = max(versions.values())
+    different = {str(partition): version for partition, version in versions.items() if version != default}
+    return json.dumps({"default": default, **different})

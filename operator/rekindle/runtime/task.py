@@ -1,0 +1,198 @@
+"""What runs inside an executor: write one result partition and commit it.
+
+This module is sent to the executors by value (they need pyarrow and numpy, not Rekindle), so it imports
+nothing else of the project. Spark calls `write_partition` once per task attempt with the partition's rows
+as Arrow batches. The attempt writes into a folder of its own and then creates the manifest; whoever creates
+it first has made the partition (S2-3, S5-8).
+
+What differs from job to job on the same RDD (versions, which attempt this is) comes by Spark's local
+properties, so that a copy or a rerun uses the same RDD and with it the same finished shuffle.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+HASH_COLUMN = "__rekindle_hash"
+VERSIONS_PROPERTY = "rekindle.versions"
+RESULT_SCHEMA = "manifest string"
+_ROW_GROUP_BYTES = 64 << 20
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class WriterSpec:
+    """Where and how the partitions of one stage are written. All paths are relative to `root`."""
+
+    root: str
+    stage: str
+    writer: str
+    manifests: str
+    data: tuple[str, ...]  # one folder per volume
+    format: str  # "parquet" | "csv"
+    hashed: bool
+
+
+def make_writer(spec: WriterSpec) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    """The function for `DataFrame.mapInArrow`: batches in, one row with the manifest out."""
+
+    def write(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow
+
+        manifest = write_partition(spec, batches)
+        yield pyarrow.RecordBatch.from_pydict({"manifest": [manifest]})
+
+    return write
+
+
+def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
+    """Write and commit the partition of the running task; the manifest's text.
+
+    A task whose partition is committed already (Spark runs killed and finished tasks again unasked) ends at
+    once, without reading its input.
+    """
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    started = time.time()
+    partition = context.partitionId()
+    version = _version(context.getLocalProperty(VERSIONS_PROPERTY), partition)
+    name = f"{spec.manifests}/p{partition:05d}-v{version:04d}.json"
+    target = os.path.join(spec.root, name)
+    if os.path.exists(target):
+        return _read(target)
+    folder = f"{spec.data[partition % len(spec.data)]}/.attempt-p{partition:05d}-v{version:04d}-{uuid.uuid4().hex}"
+    rows, files, digest = _write_files(spec, partition, folder, batches)
+    manifest = {
+        "format": 1,
+        "stage": spec.stage,
+        "partition": partition,
+        "version": version,
+        "task": context.taskAttemptId(),
+        "writer": spec.writer,
+        "rows": rows,
+        "bytes": sum(size for _, size in files),
+        "digest": digest,
+        "files": [{"path": path, "bytes": size} for path, size in files],
+        "seconds": round(time.time() - started, 3),
+        "finishedAt": time.time(),
+    }
+    return _commit(spec.root, target, json.dumps(manifest))
+
+
+def _version(text: str | None, partition: int) -> int:
+    versions = json.loads(text or "{}")
+    return int(versions.get(str(partition), versions.get("default", 1)))
+
+
+def _write_files(
+    spec: WriterSpec, partition: int, folder: str, batches: Iterator[Any]
+) -> tuple[int, list[tuple[str, int]], str | None]:
+    rows = first = second = 0
+    sink = _FileSink(spec, partition, folder)
+    for batch in batches:
+        if spec.hashed:
+            batch, sums = _take_hashes(batch)
+            first, second = (first + sums[0]) & _MASK, (second + sums[1]) & _MASK
+        rows += batch.num_rows
+        if batch.num_rows:
+            sink.write(batch)
+    files = sink.close()
+    digest = f"{rows:x}-{first:016x}-{second:016x}" if spec.hashed else None
+    return rows, files, digest
+
+
+def _take_hashes(batch: Any) -> tuple[Any, tuple[int, int]]:
+    """The batch without its hash column, and two sums (mod 2^64): of the hashes, and of the hashes remixed.
+
+    Two sums, so that two changed rows whose differences cancel in one do not cancel in the other.
+    """
+    import numpy
+
+    index = batch.schema.get_field_index(HASH_COLUMN)
+    hashes = batch.column(index).to_numpy(zero_copy_only=False).astype(numpy.int64).view(numpy.uint64)
+    mixed = hashes ^ (hashes >> numpy.uint64(30))
+    mixed = mixed * numpy.uint64(0xBF58476D1CE4E5B9)
+    mixed = mixed ^ (mixed >> numpy.uint64(27))
+    mixed = mixed * numpy.uint64(0x94D049BB133111EB)
+    sums = int(hashes.sum(dtype=numpy.uint64)), int(mixed.sum(dtype=numpy.uint64))
+    return batch.drop_columns([HASH_COLUMN]), sums
+
+
+class _FileSink:
+    """The attempt's data file. Rows are gathered into row groups; an empty partition has no file."""
+
+    def __init__(self, spec: WriterSpec, partition: int, folder: str) -> None:
+        self._root, self._format = spec.root, spec.format
+        # The bucket id that Spark reads from a file's name is the number after the last underscore.
+        suffix = "c000.snappy.parquet" if spec.format == "parquet" else "c000.csv"
+        self._path = f"{folder}/part-{partition:05d}-{uuid.uuid4().hex}_{partition:05d}.{suffix}"
+        self._writer: Any = None
+        self._pending: list[Any] = []
+        self._pending_bytes = 0
+
+    def write(self, batch: Any) -> None:
+        self._pending.append(batch)
+        self._pending_bytes += batch.nbytes
+        if self._pending_bytes >= _ROW_GROUP_BYTES:
+            self._flush()
+
+    def close(self) -> list[tuple[str, int]]:
+        self._flush()
+        if self._writer is None:
+            return []
+        self._writer.close()
+        return [(self._path, os.path.getsize(os.path.join(self._root, self._path)))]
+
+    def _flush(self) -> None:
+        import pyarrow
+
+        if not self._pending:
+            return
+        table = pyarrow.Table.from_batches(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        if self._writer is None:
+            self._writer = self._open(table.schema)
+        self._writer.write_table(table)
+
+    def _open(self, schema: Any) -> Any:
+        path = os.path.join(self._root, self._path)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        if self._format == "csv":
+            import pyarrow.csv
+
+            return pyarrow.csv.CSVWriter(path, schema)
+        import pyarrow.parquet
+
+        return pyarrow.parquet.ParquetWriter(
+            path, schema, compression="snappy", write_page_checksum=True, store_decimal_as_integer=True
+        )
+
+
+def _commit(root: str, target: str, text: str) -> str:
+    """Create the manifest unless it is there; the text of the one that stands."""
+    os.makedirs(os.path.dirname(target), exist_ok=True)
+    aside = os.path.join(root, ".aside", uuid.uuid4().hex)
+    with open(aside, "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(aside, target)
+    except FileExistsError:
+        return _read(target)
+    finally:
+        os.unlink(aside)
+    return text
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()

@@ -1,0 +1,186 @@
+"""The private cluster: real masters, Workers and executors, and what can be done to nodes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from rekindle.local.cluster import ClusterShape, LocalCluster
+from rekindle.local.java import QUICK_JVM, base_environment
+from rekindle.local.watchdog import Watchdog
+
+HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
+
+# A driver that answers requests: `hosts` are the executors'; `work SECONDS` has each executor count for so long.
+DRIVER = """
+import json, sys, time
+from pyspark.sql import SparkSession
+
+def count(seconds):
+    import os, time
+    end, turns = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        turns += 1
+    return os.environ["SPARK_LOCAL_IP"], turns
+
+spark = SparkSession.builder.getOrCreate()
+sc = spark.sparkContext
+for line in sys.stdin:
+    what, *more = line.split()
+    if what == "hosts":
+        found = sc._jsc.sc().statusStore().executorList(True)
+        executors = [found.apply(i) for i in range(found.size())]
+        answer = sorted(e.hostPort().split(":")[0] for e in executors if e.id() != "driver")
+    else:
+        seconds = float(more[0])
+        answer = sc.parallelize(range(3), 3).map(lambda _: count(seconds)).collect()
+    print(json.dumps(answer), flush=True)
+"""
+
+
+class Driver:
+    def __init__(self, cluster: LocalCluster, folder: Path):
+        conf = {
+            "spark.driver.host": "127.0.0.1",
+            "spark.ui.enabled": "false",
+            "spark.executor.memory": "500m",
+            "spark.executor.cores": "1",
+            "spark.locality.wait": "0",
+            "spark.executor.extraJavaOptions": " ".join(QUICK_JVM),
+        }
+        arguments = [f"--conf {key}='{value}'" for key, value in conf.items()]
+        environment = {
+            **base_environment(folder),
+            "SPARK_CONF_DIR": str(cluster.properties.parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_SUBMIT_ARGS": " ".join(["--master", cluster.master_url, *arguments, "pyspark-shell"]),
+        }
+        with open(folder / "driver.log", "wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", DRIVER],
+                env=environment,
+                cwd=folder,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+
+    def ask(self, question: str):
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{question}\n")
+        self.process.stdin.flush()
+        return json.loads(self.process.stdout.readline())
+
+    def wait_for_hosts(self, hosts):
+        until(lambda: self.ask("hosts") == sorted(hosts))
+
+    def work(self, seconds: float) -> dict[str, int]:
+        """Turns of a counting loop by node; every node has taken part."""
+        for _ in range(20):
+            turns = dict(self.ask(f"work {seconds}"))
+            if len(turns) == 3:
+                return turns
+        raise AssertionError("the tasks never ran on three nodes")
+
+
+def until(condition, seconds=90.0):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cluster")
+    shape = ClusterShape(nodes=3, cores=1, memory=500)
+    with Watchdog() as watchdog, LocalCluster(shape, folder, watchdog) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def driver(cluster, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("driver")
+    driver = Driver(cluster, folder)
+    watchdog_of_test = psutil.Process(driver.process.pid)
+    driver.wait_for_hosts(HOSTS)
+    yield driver
+    assert driver.process.stdin is not None
+    driver.process.stdin.close()
+    try:
+        driver.process.wait(30)
+    finally:
+        for child in [*watchdog_of_test.children(recursive=True)] if watchdog_of_test.is_running() else []:
+            child.kill()
+        driver.process.kill()
+        driver.process.wait()
+
+
+def test_every_node_is_a_host_of_its_own(driver):
+    assert set(driver.work(0.1)) == set(HOSTS)
+
+
+def test_a_slow_node_does_less_work_and_then_as_much_again(cluster, driver):
+    """Turns of the same loop in the same time: a ratio, so a busy machine changes nothing but its noise."""
+    driver.work(0.5)
+    cluster.node("127.0.0.3").slow(0.05)
+    slowed = driver.work(4)
+    cluster.node("127.0.0.3").recover_speed()
+    recovered = driver.work(4)
+    healthy = min(slowed["127.0.0.2"], slowed["127.0.0.4"])
+    assert slowed["127.0.0.3"] < 0.5 * healthy
+    assert recovered["127.0.0.3"] > 0.5 * min(recovered["127.0.0.2"], recovered["127.0.0.4"])
+
+
+def test_a_hung_executor_is_stopped_and_its_worker_is_not(cluster, driver):
+    node = cluster.node("127.0.0.2")
+    assert node.hang_executors() == 1
+    try:
+        states = [psutil.Process(pid).status() for pid in node.pids()]
+        assert states.count(psutil.STATUS_STOPPED) == len(states) - 1
+        assert node.executor_count() == 1
+    finally:
+        node.resume_executors()
+    assert set(driver.work(0.1)) == set(HOSTS)
+
+
+def test_a_killed_executor_is_replaced_by_the_master(cluster, driver):
+    node = cluster.node("127.0.0.4")
+    before = node.pids()
+    assert node.kill_executors() == 1
+    until(lambda: node.executor_count() == 1 and set(node.pids()) != set(before))
+    driver.wait_for_hosts(HOSTS)
+
+
+def test_a_killed_node_is_gone_with_its_disk_and_comes_back_empty(cluster, driver):
+    node = cluster.node("127.0.0.3")
+    pids, disk = node.pids(), node.folder / "local"
+    assert list(disk.rglob("blockmgr-*"))
+    node.kill()
+    assert not [pid for pid in pids if psutil.pid_exists(pid)]
+    assert not disk.exists()
+    assert not node.alive
+    driver.wait_for_hosts(["127.0.0.2", "127.0.0.4"])
+    node.restart()
+    driver.wait_for_hosts(HOSTS)
+    assert set(driver.work(0.1)) == set(HOSTS)
+
+
+def test_another_cluster_can_be_up_at_once_and_wants_its_own_secret(cluster, tmp_path):
+    shape = ClusterShape(nodes=1, cores=1, memory=500)
+    with Watchdog() as watchdog, LocalCluster(shape, tmp_path / "other", watchdog) as other:
+        assert other.master_url != cluster.master_url
+        assert other.nodes[0].host == cluster.nodes[0].host
+        assert other.properties.read_text() != cluster.properties.read_text()
+        sessions = other.sessions()
+        throttle = other.nodes[0].throttle
+    assert not [pid for pid in sessions if psutil.pid_exists(pid)]
+    assert not getattr(throttle, "folder", Path("/nowhere")).exists()
+    assert os.path.exists("/proc") is False or cluster.nodes[0].alive

@@ -1,0 +1,192 @@
+"""Java, stores and addresses as they are found, and reports as they are left."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rekindle.local import cluster
+from rekindle.local.faults import Done
+from rekindle.local.java import base_environment, find_java, make_secret, source_root
+from rekindle.local.launch_report import write_report
+from rekindle.local.meter import CpuMeter
+from rekindle.local.stores import forget, last_driver_is_gone
+from rekindle.local.supervisor import Outcome
+from rekindle.runtime.errors import EnvironmentProblem, StoreRefused
+from rekindle.runtime.layout import IDENTITY, LEASE
+
+
+def fake_java(folder: Path, prints: str, code: int = 0) -> Path:
+    java = folder / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho '{prints}' >&2\nexit {code}\n")
+    java.chmod(0o755)
+    return folder
+
+
+@pytest.mark.parametrize("shown", ['openjdk version "17.0.15" 2025-04-15', 'java version "21" 2023-09-19 LTS'])
+def test_java_home_is_used(tmp_path, monkeypatch, shown):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, shown)))
+    assert find_java() == tmp_path / "bin" / "java"
+
+
+def test_java_is_found_on_the_path(tmp_path, monkeypatch):
+    home = fake_java(tmp_path, 'openjdk version "17.0.1"')
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", f"{home / 'bin'}:{os.environ['PATH']}")
+    assert find_java() == home / "bin" / "java"
+
+
+@pytest.mark.parametrize(
+    ("shown", "code", "says"),
+    [
+        ('openjdk version "11.0.2"', 0, "is Java 11: Spark 4 needs Java 17 or newer"),
+        ('java version "1.8.0_301"', 0, "is Java 1: "),
+        ("who knows", 0, "is Java of an unknown version"),
+        ("No Java runtime present", 1, "does not run \\(it is what JAVA_HOME names\\)"),
+    ],
+)
+def test_a_java_that_will_not_do_is_named_with_the_remedy(tmp_path, monkeypatch, shown, code, says):
+    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path, shown, code)))
+    with pytest.raises(EnvironmentProblem, match=says) as caught:
+        find_java()
+    assert "apt install openjdk-17-jre-headless" in str(caught.value)
+    assert caught.value.exit_code == 3
+
+
+def test_no_java_says_what_to_install(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(EnvironmentProblem, match="no Java found") as caught:
+        find_java()
+    assert "brew install openjdk@17" in str(caught.value)
+
+
+def test_the_user_s_spark_variables_do_not_leak_into_a_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPARK_LOCAL_IP", "10.0.0.1")
+    monkeypatch.setenv("SPARK_CONF_DIR", "/etc/spark")
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    environment = base_environment(tmp_path)
+    assert "SPARK_LOCAL_IP" not in environment
+    assert "SPARK_CONF_DIR" not in environment
+    assert environment["PYTHONPATH"] == f"{source_root()}:/theirs"
+    assert (Path(environment["SPARK_HOME"]) / "jars").is_dir()
+
+
+def test_the_secret_is_for_our_eyes_only_and_new_each_time(tmp_path):
+    first = make_secret(tmp_path)
+    text = first.read_text()
+    assert first.stat().st_mode & 0o077 == 0
+    assert "spark.authenticate true" in text
+    assert make_secret(tmp_path).read_text() != text
+
+
+def test_nodes_have_addresses_of_their_own_or_there_are_none(monkeypatch):
+    assert cluster.loopback_addresses(3) in (["127.0.0.2", "127.0.0.3", "127.0.0.4"], None)
+
+    class OnlyOne(socket.socket):
+        def bind(self, address):
+            if address[0] != "127.0.0.1":
+                raise OSError("cannot assign requested address")
+            super().bind(address)
+
+    monkeypatch.setattr(cluster.socket, "socket", OnlyOne)
+    assert cluster.loopback_addresses(3) is None
+
+
+def lease(tmp_path, **fields):
+    text = json.dumps({"holder": "h", "counter": 1, "released": False, **fields})
+    (tmp_path / LEASE).write_text(text)
+
+
+def test_the_last_driver_is_gone_when_its_process_is(tmp_path):
+    assert not last_driver_is_gone(tmp_path)
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    lease(tmp_path, host=socket.gethostname(), pid=ended.pid)
+    assert last_driver_is_gone(tmp_path)
+    lease(tmp_path, host=socket.gethostname(), pid=os.getpid())
+    assert not last_driver_is_gone(tmp_path)
+    lease(tmp_path, host="another-machine", pid=ended.pid)
+    assert not last_driver_is_gone(tmp_path)
+    (tmp_path / LEASE).write_text("{cut")
+    assert not last_driver_is_gone(tmp_path)
+
+
+def test_forgetting_leaves_a_folder_that_is_no_store_alone(tmp_path):
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs" / "precious").write_text("")
+    forget(tmp_path, 0.2, print)
+    assert (tmp_path / "runs" / "precious").exists()
+
+
+def test_forgetting_removes_runs_and_volumes_and_nothing_else(tmp_path):
+    for name in (IDENTITY, "runs/0001/journal/x", "volume-1/data", "logs/old"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}")
+    forget(tmp_path, 0.2, print)
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != LEASE}
+    assert left == {"old"}
+
+
+def test_a_store_in_use_is_not_forgotten(tmp_path):
+    from rekindle.runtime.lease import Lease
+    from rekindle.runtime.store import PosixStore
+
+    (tmp_path / IDENTITY).write_text("{}")
+    running = Lease(PosixStore(tmp_path), "running", 0.4)
+    running.acquire()
+    try:
+        with pytest.raises(StoreRefused, match="in use by running"):
+            forget(tmp_path, 0.4, print)
+    finally:
+        running.release()
+    assert (tmp_path / IDENTITY).exists()
+
+
+def test_a_report_has_what_only_the_launcher_knows(tmp_path):
+    said: list[str] = []
+    path = tmp_path / "reports" / "out.json"
+    chaos = [Done(5.0, "kill-driver@time=1", "the driver was killed")]
+    write_report(path, tmp_path / "store", Outcome(0, "", 2, 41.23456), 12.3456, chaos, said.append)
+    assert json.loads(path.read_text())["launcher"] == {
+        "exitCode": 0,
+        "seconds": 41.235,
+        "coreSeconds": 12.346,
+        "drivers": 2,
+        "chaos": [{"t": 5.0, "fault": "kill-driver@time=1", "what": "the driver was killed"}],
+    }
+    assert said == [f"report: {path}"]
+
+
+def test_a_report_that_cannot_be_written_is_said(tmp_path):
+    said: list[str] = []
+    write_report(tmp_path, tmp_path / "store", Outcome(0, "", 1, 1.0), 0.0, [], said.append)
+    assert said == [f"no report: {tmp_path}: Is a directory"]
+
+
+def test_cpu_time_of_processes_that_ended_is_kept():
+    class Driver:
+        pid = 0
+
+    busy = subprocess.Popen(
+        [sys.executable, "-c", "n = 0\nwhile n < 3e6: n += 1\nprint('done', flush=True); import time; time.sleep(600)"],
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+    )
+    meter = CpuMeter(lambda: (busy.pid,))
+    try:
+        assert busy.stdout is not None
+        busy.stdout.readline()
+        meter.step(1.0, Driver())
+        seen = meter.core_seconds
+    finally:
+        busy.kill()
+        busy.wait()
+    meter.step(1.5, Driver())
+    meter.step(3.0, Driver())
+    assert seen > 0
+    assert meter.core_seconds == seen

@@ -1,0 +1,77 @@
+"""The lease: one writer at a time, judged without clocks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rekindle.runtime.errors import Fenced, StoreRefused
+from rekindle.runtime.layout import LEASE
+from rekindle.runtime.lease import Lease
+from rekindle.runtime.store import PosixStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PosixStore:
+    return PosixStore(tmp_path)
+
+
+def test_a_second_driver_is_refused_while_the_first_renews(store):
+    first = Lease(store, "first", 0.4)
+    first.acquire()
+    try:
+        waited: list[str] = []
+        with pytest.raises(StoreRefused, match=r"(?s)in use by first.*another store"):
+            Lease(store, "second", 0.4).acquire(waiting=waited.append)
+        assert waited == ["first"]
+        first.check()
+    finally:
+        first.release()
+
+
+def test_a_silent_holder_is_succeeded_and_learns_of_it(store):
+    silent = Lease(store, "silent", 0.4)
+    store.replace(LEASE, json.dumps({"holder": "silent", "counter": 7, "released": False}).encode())
+    second = Lease(store, "second", 0.4)
+    second.acquire()
+    try:
+        assert json.loads(store.get(LEASE) or b"")["holder"] == "second"
+        silent.lost = "second"
+        with pytest.raises(Fenced, match="second"):
+            silent.check()
+    finally:
+        second.release()
+
+
+def test_a_driver_that_wakes_after_its_successor_took_over_notices(store):
+    first = Lease(store, "first", 0.4)
+    first.acquire()
+    second = Lease(store, "second", 0.4)
+    second.acquire(takeover=True)
+    try:
+        assert first._thread is not None
+        first._thread.join(timeout=10)
+        assert first.lost == "second"
+    finally:
+        first.release()
+        second.release()
+    assert json.loads(store.get(LEASE) or b"")["holder"] == "second"
+
+
+def test_a_released_lease_is_taken_at_once(store):
+    first = Lease(store, "first", 60.0)
+    first.acquire()
+    first.release()
+    second = Lease(store, "second", 60.0)
+    waited: list[str] = []
+    second.acquire(waiting=waited.append)
+    second.release()
+    assert waited == []
+
+
+def test_a_damaged_lease_does_not_lock_the_store(store):
+    store.replace(LEASE, b"{half")
+    lease = Lease(store, "first", 0.4)
+    lease.acquire()
+    lease.release()
