@@ -60,7 +60,15 @@ def run(scenario: Scenario, folder: Path, data: Path) -> dict[str, Any]:
         SystemExit: the run failed; what it printed says why.
     """
     out, report = folder / "out", folder / "report.json"
-    command = [sys.executable, "-m", "rekindle.cli", "run", str(HERE / "app.yaml"), "--store", str(folder / "store")]
+    command = [
+        sys.executable,
+        "-m",
+        "rekindle.cli",
+        "run",
+        str(HERE / "app.yaml"),
+        "--store",
+        str(folder / "store"),
+    ]
     command += ["--report", str(report), *HOLD]
     for fault in scenario.faults:
         command += ["--chaos", fault]
@@ -78,25 +86,35 @@ def digests(report: dict[str, Any]) -> dict[str, str]:
     return {stage["name"]: stage["digest"] for stage in report["stages"] if stage["sink"]}
 
 
+MEASURES = {
+    "seconds": lambda report: f"{report['seconds']:.1f}",
+    "tasks run": lambda report: report["tasks"]["run"],
+    "tasks run again": lambda report: report["tasks"]["rerun"],
+    "copies launched": lambda report: report["speculation"]["launched"],
+    "copies that won": lambda report: report["speculation"]["effective"],
+    "nodes blocked": lambda report: len({block["node"] for block in report["blocks"]}),
+    "executors lost": lambda report: report["executorsLost"],
+    "drivers": lambda report: report["drivers"],
+    "recoveries": lambda report: len(report["recoveries"]),
+}
+
+
 def table(reports: list[tuple[Scenario, dict[str, Any]]]) -> Table:
     shown = Table(title="The flights pipeline, three times", title_justify="left")
-    for column in ("run", "seconds", "tasks run", "rerun", "copies", "won", "blocks", "drivers", "recoveries"):
-        shown.add_column(column, justify="left" if column == "run" else "right")
-    shown.add_column("output digest")
-    for scenario, report in reports:
-        digest = " ".join(value.split("-")[1][:8] for value in digests(report).values())
-        numbers = (
-            f"{report['seconds']:.1f}",
-            report["tasks"]["run"],
-            report["tasks"]["rerun"],
-            report["speculation"]["launched"],
-            report["speculation"]["effective"],
-            len({block["node"] for block in report["blocks"]}),
-            report["drivers"],
-            len(report["recoveries"]),
-        )
-        shown.add_row(scenario.title, *(str(number) for number in numbers), digest)
+    shown.add_column("")
+    for scenario, _ in reports:
+        shown.add_column(scenario.title, justify="right", max_width=20)
+    for name, measure in MEASURES.items():
+        shown.add_row(name, *(str(measure(report)) for _, report in reports))
+    for sink in digests(reports[0][1]):
+        shown.add_row(f"digest of {sink}", *(_short(digests(report)[sink]) for _, report in reports))
     return shown
+
+
+def _short(digest: str) -> str:
+    """The first digits of a digest's two sums: enough to see whether two are equal."""
+    _, first, second = digest.split("-")
+    return f"{first[:8]}-{second[:8]}"
 
 
 def verdict(reports: list[tuple[Scenario, dict[str, Any]]]) -> list[str]:

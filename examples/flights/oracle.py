@@ -63,9 +63,7 @@ _CARRIER_COLUMNS = (
     "carrier, airline, month, flights, cancelled, delay_minutes, inherited_minutes, stormy, late, arrived, "
     "seats, tenths_per_arrival"
 )
-_ROUTE_COLUMNS = (
-    "dest, origin, flights, cancelled, delay_minutes, inherited_minutes, stormy, miles, airport, place"
-)
+_ROUTE_COLUMNS = "dest, origin, flights, cancelled, delay_minutes, inherited_minutes, stormy, miles, airport, place"
 
 
 def expected(data: Path) -> dict[str, Rows]:
@@ -79,9 +77,7 @@ def expected(data: Path) -> dict[str, Rows]:
 
 def published(out: Path) -> dict[str, Rows]:
     """Sink -> rows in the same order, as the pipeline published them."""
-    carriers = (
-        f"select {_CARRIER_COLUMNS} from read_parquet('{out}/carriers/*.parquet') order by carrier, month"
-    )
+    carriers = f"select {_CARRIER_COLUMNS} from read_parquet('{out}/carriers/*.parquet') order by carrier, month"
     routes = f"select {_ROUTE_COLUMNS} from read_csv('{out}/routes/*.csv', header=true) order by origin, dest"
     with duckdb.connect() as connection:
         return {

@@ -50,9 +50,7 @@ def airlines(spark: SparkSession) -> DataFrame:
 @pipeline.source(partitions=1)
 def airports(spark: SparkSession) -> DataFrame:
     """Names of the airports."""
-    return spark.read.parquet(f"{DATA}/airports").select(
-        F.col("faa").alias("dest"), F.col("name").alias("airport")
-    )
+    return spark.read.parquet(f"{DATA}/airports").select(F.col("faa").alias("dest"), F.col("name").alias("airport"))
 
 
 @pipeline.source(partitions=1)
@@ -77,9 +75,7 @@ def legs(flights: DataFrame) -> DataFrame:
     The rows of a plane are in one partition already: the window needs no exchange. Its order is total (an
     airline's flight number flies once a day), so it gives the same rows each time.
     """
-    by_plane = Window.partitionBy("copy", "tailnum").orderBy(
-        "month", "day", "sched_dep_time", "carrier", "flight"
-    )
+    by_plane = Window.partitionBy("copy", "tailnum").orderBy("month", "day", "sched_dep_time", "carrier", "flight")
     before = F.lag(F.struct("month", "day", "arr_delay")).over(by_plane)
     same_day = (F.col("before.month") == F.col("month")) & (F.col("before.day") == F.col("day"))
     passed_on = F.least(_late("before.arr_delay"), _late("dep_delay"))

@@ -89,13 +89,9 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     run.add_argument("manifest", type=Path, metavar="APP.yaml", help="a SparkApplication manifest")
     run.add_argument("--nodes", type=_count, default=3, metavar="N", help="nodes of the cluster (default: 3)")
     run.add_argument("--store", type=Path, metavar="DIR", help="where results are stored")
-    run.add_argument(
-        "--store-limit", type=_size, metavar="SIZE", help="most the store may take, such as 500m or 2g"
-    )
+    run.add_argument("--store-limit", type=_size, metavar="SIZE", help="most the store may take, such as 500m or 2g")
     run.add_argument("--fresh", action="store_true", help="forget what is stored before the run")
-    run.add_argument(
-        "--hold-cores", type=_cores, metavar="X", help="hold every node to this much CPU, such as 0.6"
-    )
+    run.add_argument("--hold-cores", type=_cores, metavar="X", help="hold every node to this much CPU, such as 0.6")
     run.add_argument(
         "--chaos",
         type=_fault,
@@ -129,9 +125,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _explain(options: argparse.Namespace) -> int:
-    return _tell(
-        explain_application(options.manifest, "mermaid" if options.mermaid else "true", PlainScreen())
-    )
+    return _tell(explain_application(options.manifest, "mermaid" if options.mermaid else "true", PlainScreen()))
 
 
 def _tell(outcome: Outcome) -> int:

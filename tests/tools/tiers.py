@@ -74,9 +74,7 @@ def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
     print(f"\n== {tier.name} ==", flush=True)
     for stale in (tier.junit, tier.rules):
         stale.unlink(missing_ok=True)
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")
-    }
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     began = time.monotonic()
     status = subprocess.run(tier.command(arguments), env=environment, check=False).returncode
     counts = read_counts(tier.junit) if tier.folder else Counts()
@@ -137,9 +135,7 @@ def main(arguments: Sequence[str]) -> int:
     here = [f"on this machine: {line}" for line in limits()]
     tiers, pytest_arguments = chosen(arguments), arguments[1:]
     print(*here, sep="\n", end="\n" if here else "")
-    outcomes = run_all(
-        tiers, lambda tier: run_tier(tier, pytest_arguments), failfast=os.environ.get("FAILFAST") == "1"
-    )
+    outcomes = run_all(tiers, lambda tier: run_tier(tier, pytest_arguments), failfast=os.environ.get("FAILFAST") == "1")
     setup_seconds = None if arguments else read_setup_seconds()
     print(*here, *report(outcomes, setup_seconds), sep="\n", flush=True)
     return 0 if all(outcome.ok for outcome in outcomes) else 1

@@ -1,6 +1,7 @@
 """The command line: help that teaches, errors with their exit codes."""
 
 import pytest
+
 from rekindle import cli
 from rekindle.local.run import RunOptions
 from rekindle.local.supervisor import Outcome
@@ -102,10 +103,9 @@ def test_options_reach_the_run(manifest, monkeypatch, tmp_path, capsys):
         return Outcome(1, "stage x failed", 1, 2.0)
 
     monkeypatch.setattr(cli, "run_application", run)
-    code = cli.main(
-        ["run", str(manifest), "--nodes", "4", "--store", "s", "--store-limit", "2g", "--hold-cores", "0.6"]
-        + ["--fresh", "--report", "r.json", "--chaos", "kill-driver@time=1", "--chaos", "kill-node:node=2"]
-    )
+    arguments = "--nodes 4 --store s --store-limit 2g --hold-cores 0.6 --fresh --report r.json"
+    chaos = "--chaos kill-driver@time=1 --chaos kill-node:node=2"
+    code = cli.main(["run", str(manifest), *arguments.split(), *chaos.split()])
     assert code == 1
     assert capsys.readouterr().err == "rekindle: stage x failed\n"
     options = seen[0]

@@ -50,9 +50,7 @@ def test_skipped_tests_are_neither_passed_nor_hidden():
 
 def test_minutes_are_added_per_budget_and_an_excess_is_named():
     lint = Tier("lint", "core")
-    lines = report(
-        [outcome(lint, seconds=60), outcome(UNIT, seconds=150), outcome(SPARK, 30)], setup_seconds=90
-    )
+    lines = report([outcome(lint, seconds=60), outcome(UNIT, seconds=150), outcome(SPARK, 30)], setup_seconds=90)
     [core] = [line for line in lines if line.startswith("core")]
     assert core.split()[:3] == ["core", "3.5", "3"]
     assert "lint 60 s, unit 150 s" in core

@@ -29,15 +29,11 @@ def parse_duration(value: object) -> float:
     elif isinstance(value, str):
         text = value.strip().lower()
     else:
-        raise ValueError(
-            f"{value!r} is not a duration; write a number of seconds or such as 60s, 1min, 500ms"
-        )
+        raise ValueError(f"{value!r} is not a duration; write a number of seconds or such as 60s, 1min, 500ms")
     found = _DURATION.fullmatch(text)
     unit = found.group(2) if found else None
     if found is None or (unit and unit not in _SECONDS):
-        raise ValueError(
-            f"{value!r} is not a duration; write a number of seconds or such as 60s, 1min, 500ms"
-        )
+        raise ValueError(f"{value!r} is not a duration; write a number of seconds or such as 60s, 1min, 500ms")
     return float(Decimal(found.group(1)) * _SECONDS[unit or "s"])
 
 

@@ -157,9 +157,7 @@ class RekindleSettings(ApiModel):
                 if parts[0] in cls.model_fields:
                     blocks.setdefault(parts[0], {})[parts[1]] = conf[key]
                 elif near := nearest(parts[0], cls.model_fields):
-                    raise SettingsError(
-                        f"{key}: unknown setting; did you mean {CONF_PREFIX}{near}.{parts[1]}?"
-                    )
+                    raise SettingsError(f"{key}: unknown setting; did you mean {CONF_PREFIX}{near}.{parts[1]}?")
         try:
             return cls.model_validate(blocks, strict=False, by_alias=True, by_name=False)
         except ValidationError as error:

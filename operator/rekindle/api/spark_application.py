@@ -206,9 +206,7 @@ class SparkApplicationSpec(ApiModel):
 
         Raises SettingsError for such a key that cannot be used.
         """
-        blocks = RekindleSettings(
-            speculation=self.speculation, blocklist=self.blocklist, recovery=self.recovery
-        )
+        blocks = RekindleSettings(speculation=self.speculation, blocklist=self.blocklist, recovery=self.recovery)
         return RekindleSettings.from_spark_conf({**blocks.to_spark_conf(), **self.spark_conf})
 
 
@@ -237,7 +235,5 @@ def _set_for_kubernetes(model: BaseModel, path: str) -> list[str]:
             found += _set_for_kubernetes(value, f"{where}.")
         elif isinstance(value, list):
             for index, item in enumerate(value):
-                found += (
-                    _set_for_kubernetes(item, f"{where}[{index}].") if isinstance(item, BaseModel) else []
-                )
+                found += _set_for_kubernetes(item, f"{where}[{index}].") if isinstance(item, BaseModel) else []
     return found

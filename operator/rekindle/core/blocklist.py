@@ -115,8 +115,7 @@ class Blocklist:
 
     def expire(self, now: float) -> list[Action]:
         return [
-            Unblock(block.node, f"its block has ended: {block.cause}")
-            for block in self._tracker.remove_expired(now)
+            Unblock(block.node, f"its block has ended: {block.cause}") for block in self._tracker.remove_expired(now)
         ]
 
     def _refusal(self, node: str) -> str | None:
@@ -126,7 +125,5 @@ class Blocklist:
         if len(existing) - blocked <= 1:
             return f"it is the last of {len(existing)} nodes that is not blocked"
         if blocked >= share:
-            return (
-                f"{blocked} of {len(existing)} nodes are blocked, and the most is {share} (maxBlockedShare)"
-            )
+            return f"{blocked} of {len(existing)} nodes are blocked, and the most is {share} (maxBlockedShare)"
         return None

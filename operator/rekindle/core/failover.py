@@ -102,9 +102,7 @@ class _Walk:
             self._visit_consumers(vertex, subtasks)
 
     def result(self) -> Reach:
-        held = {
-            edge: readers - self._restart.get(edge.consumer, set()) for edge, readers in self._held.items()
-        }
+        held = {edge: readers - self._restart.get(edge.consumer, set()) for edge, readers in self._held.items()}
         return Reach(self._restart, {edge: readers for edge, readers in held.items() if readers})
 
     def _visit_missing_inputs(self, vertex: str, subtasks: set[int]) -> None:

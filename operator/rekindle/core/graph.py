@@ -108,9 +108,9 @@ class ExecutionGraph:
         return self._state.vertices[vertex].is_finished
 
     def is_finished_for_good(self, vertex: str) -> bool:
-        """Whether, besides, nobody needs what it wrote, nor could after a failure (S7-23)."""
-        self._state.vertices[vertex]
-        return vertex not in self._state.needs.may_restart()
+        """Whether, besides, no failure can make it run again, nor anybody read it again (S7-23)."""
+        self._state.vertices[vertex]  # an unknown name is a KeyError here too
+        return vertex in self._state.needs.over()
 
     def unfinished(self, vertex: str) -> tuple[int, ...]:
         """Subtasks, in order."""

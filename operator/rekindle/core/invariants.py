@@ -61,9 +61,7 @@ def _check_sparing(state: JobState) -> None:
         _require(bool(readers) and readers <= finished, f"{edge} holds {sorted(readers)}")
         _require(bool(expected.get(edge.producer)), f"{edge} holds {sorted(readers)} for no digest")
     for name, digests in expected.items():
-        _require(
-            any(edge in held for edge in state.job_graph.outputs(name)), f"{name} is compared for nobody"
-        )
+        _require(any(edge in held for edge in state.job_graph.outputs(name)), f"{name} is compared for nobody")
         finished = state.vertices[name].finished
         _require(not finished & digests.keys(), f"{name}: a digest is awaited of a finished vertex")
 

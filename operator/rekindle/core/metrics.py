@@ -10,7 +10,7 @@ class GraphMetrics:
     """Counters since the job began; `num_slow_execution_vertices` is as of the last report (S2-40).
 
     Attributes:
-        num_effective_speculative_executions: vertices that a copy finished, but for those reset since (S2-41).
+        num_effective_speculative_executions: vertices finished by a copy, but for those reset since (S2-41).
         num_speculative_executions: copies made.
         num_restarts: restarts; num_restarted_vertices: the vertices they reset.
         num_retries: failed attempts tried again without a restart.

@@ -66,7 +66,10 @@ class PartitionNeeds:
         return all(edge.kind.is_stored for edge in self._graph.outputs(vertex))
 
     def is_needed(self, vertex: str, subtask: int, done: set[str]) -> bool:
-        """A result of the job itself is, and so is what an unfinished consumer reads that is not `done`."""
+        """A result of the job itself, what an unfinished consumer reads that is not `done`, and what will show
+        whether finished ones must restart."""
+        if self._held.awaits(vertex, subtask):
+            return True
         edges = self._graph.outputs(vertex)
         for edge in edges:
             finished = self._vertices[edge.consumer].finished
@@ -110,14 +113,19 @@ class PartitionNeeds:
         return set(found)
 
     def releasable(self) -> list[str]:
-        """Job vertices with BLOCKING results that no consumer needs, nor can need after one failure."""
-        keep = self.may_restart()
-        return [
+        """Job vertices with BLOCKING results that no consumer needs, nor can need after a failure."""
+        over = self.over()
+        stored = {edge.producer for edge in self._graph.edges if edge.kind.is_stored}
+        return [name for name in self._graph.order if name in over & stored]
+
+    def over(self) -> set[str]:
+        """Job vertices that no failure can make run again, and whose results none can make needed again."""
+        open_ = self.may_restart()
+        return {
             name
             for name in self._graph.order
-            if any(edge.kind.is_stored for edge in self._graph.outputs(name))
-            and all(edge.consumer not in keep for edge in self._graph.outputs(name))
-        ]
+            if name not in open_ and all(edge.consumer not in open_ for edge in self._graph.outputs(name))
+        }
 
 
 class HeldBack(Protocol):
@@ -125,6 +133,10 @@ class HeldBack(Protocol):
 
     def holds_any_of(self, vertex: str) -> bool:
         """Whether some subtask of the vertex has finished, and may have to restart all the same."""
+        ...
+
+    def awaits(self, vertex: str, subtask: int) -> bool:
+        """Whether the second run of a subtask is awaited, to be compared with the first."""
         ...
 
 

@@ -16,7 +16,20 @@ class Progress:
 
     def advance(self) -> list[Action]:
         self._state.changed = False
-        return [*self._deploy(), *self._release(), *self._finish()]
+        return [*self._give_up(), *self._deploy(), *self._release(), *self._finish()]
+
+    def _give_up(self) -> list[Action]:
+        """Shuffles that still run although all who read them have finished. Their results count as missing: if
+        they are needed after all, they are made again."""
+        state, actions = self._state, list[Action]()
+        done = state.needs.done()
+        for vertex in state.vertices:
+            running = vertex.started - vertex.finished
+            if running and vertex.job_vertex.name in done:
+                state.partitions.lose(vertex.job_vertex.name, running)
+                tasks = [vertex.tasks[subtask] for subtask in sorted(running)]
+                actions += state.cancel(tasks, "all who read it have finished")
+        return actions
 
     def _deploy(self) -> list[Action]:
         deployments = self._scheduling.deploy_ready()
@@ -36,6 +49,4 @@ class Progress:
         told, state.told_finish = state.told_finish, len(state.needs.done()) == len(state.job_graph.order)
         if told or not state.told_finish:
             return []
-        for vertex in state.vertices:  # shuffles that nobody reads any more
-            state.partitions.lose(vertex.job_vertex.name, vertex.started - vertex.finished)
-        return [*state.cancel_all("the job has finished"), Finish()]
+        return [Finish()]

@@ -53,6 +53,9 @@ class DigestSparing:
     def holds_any_of(self, vertex: str) -> bool:
         return any(edge.consumer == vertex for edge in self._held)
 
+    def awaits(self, vertex: str, subtask: int) -> bool:
+        return subtask in self._expected.get(vertex, ())
+
     @property
     def held(self) -> dict[JobEdge, frozenset[int]]:
         return {edge: frozenset(consumers) for edge, consumers in self._held.items()}

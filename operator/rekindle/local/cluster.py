@@ -62,9 +62,7 @@ class LocalCluster:
         nodes: the nodes, in the order of their addresses.
     """
 
-    def __init__(
-        self, shape: ClusterShape, folder: Path, watchdog: Watchdog, *, deadline: float = 120.0
-    ) -> None:
+    def __init__(self, shape: ClusterShape, folder: Path, watchdog: Watchdog, *, deadline: float = 120.0) -> None:
         """`folder` gets logs and the nodes' disks; `deadline` is for the whole start, in seconds."""
         self.shape, self.folder = shape, folder
         self.master_url, self.properties = "", folder
@@ -143,7 +141,5 @@ class LocalCluster:
             spec = NodeSpec(host, self.shape.cores, self.shape.memory, self.shape.hold)
             node_environment = {**environment, "TMPDIR": str(self.folder / host / "tmp")}
             name = f"{unique}-{host}"
-            node = Node(
-                spec, self.folder / host, java, node_environment, self.properties, self._watchdog, name
-            )
+            node = Node(spec, self.folder / host, java, node_environment, self.properties, self._watchdog, name)
             self.nodes += (node,)

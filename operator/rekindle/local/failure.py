@@ -14,9 +14,7 @@ _MOST_LINES = 30
 
 def from_record(error: Mapping[str, Any]) -> str:
     """The lines of a structured error: what, where, the user's traceback, the remedy."""
-    where = " ".join(
-        f"{word} {error[word]}" for word in ("stage", "partition") if error.get(word) is not None
-    )
+    where = " ".join(f"{word} {error[word]}" for word in ("stage", "partition") if error.get(word) is not None)
     message = str(error.get("message") or error.get("kind") or "failed")
     lines = [f"{where}: {message}" if where and where not in message else message]
     if error.get("traceback"):
@@ -37,9 +35,7 @@ def from_logs(program: str, jvm: str) -> str:
         lines = program[start:].splitlines()
         return _cut(_their_frames([line for line in lines if line.strip() and _JVM.match(line) is None]))
     said = [line for line in program.splitlines() if line.strip() and _JVM.match(line) is None]
-    return "\n".join(
-        (said or [line for line in jvm.splitlines() if line.strip() and "\tat " not in line])[-15:]
-    )
+    return "\n".join((said or [line for line in jvm.splitlines() if line.strip() and "\tat " not in line])[-15:])
 
 
 def _last_traceback(text: str) -> int | None:

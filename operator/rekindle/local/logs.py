@@ -32,9 +32,7 @@ def wait_for_line(
         if found is not None:
             return found
         if ended is not None:
-            raise EnvironmentProblem(
-                f"{what} ended at its start (exit {ended}):\n{tail(log)}", remedy=f"see {log}"
-            )
+            raise EnvironmentProblem(f"{what} ended at its start (exit {ended}):\n{tail(log)}", remedy=f"see {log}")
         if time.monotonic() > until:
             raise EnvironmentProblem(
                 f"{what} was not ready in time:\n{tail(log)}",

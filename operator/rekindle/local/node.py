@@ -104,8 +104,10 @@ class Node:
     def hang_executors(self) -> int:
         """Stop the executors and their Python workers, not the Worker; how many executors."""
         executors = self._executors()
-        self._hung = {pid for executor in executors for pid in _tree(executor)}
-        signal_all(self._hung, SIGSTOP)
+        while new := {pid for executor in executors for pid in _tree(executor)} - self._hung:
+            with self.throttle.signals:
+                signal_all(new, SIGSTOP)
+                self._hung |= new  # and look again: one may have forked just before it stopped
         return len(executors)
 
     def resume_executors(self) -> None:
@@ -169,9 +171,7 @@ class Node:
     def _make_throttle(self, name: str) -> Throttle:
         quota = make_cgroup_throttle(name)
         if quota is None:
-            return DutyCycleThrottle(
-                lambda: [p for p in self.pids() if p not in self._hung], self._full_cores()
-            )
+            return DutyCycleThrottle(lambda: [p for p in self.pids() if p not in self._hung], self._full_cores())
         self._watchdog.own("cgroup", quota.folder)
         return quota
 

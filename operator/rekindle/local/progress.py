@@ -10,6 +10,9 @@ from rekindle.runtime.report import ReportFold
 
 Record = dict[str, Any]
 
+_LONGEST = 240
+"""Characters of a line: causes quote Spark, and the report has them whole."""
+
 
 @dataclass(frozen=True, slots=True)
 class StageProgress:
@@ -91,7 +94,10 @@ def describe(record: Record) -> str | None:
     """A record as a line for people, None for what is too much to tell."""
     name = record.get("note") or record.get("action")
     describer = _LINES.get(str(name))
-    return describer(record) if describer else None
+    if describer is None:
+        return None
+    line = describer(record)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
 
 def _restart(record: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from rekindle.local.java import find_java
 from rekindle.local.launch_report import write_report
 from rekindle.local.meter import CpuMeter
 from rekindle.local.progress import Follow, Progress, ProgressScreen
+from rekindle.local.restarts import INTERRUPTED, SUCCESS
 from rekindle.local.stores import forget, last_driver_is_gone
 from rekindle.local.submission import (
     Submission,
@@ -32,6 +33,9 @@ NO_NODES = (
     "only 127.0.0.1 exists here, so all executors share one host: no copies on other nodes, no blocked "
     "nodes, no --chaos on nodes (macOS: sudo ifconfig lo0 alias 127.0.0.2; and .3, .4 for three nodes)"
 )
+
+
+_LOGS_KEPT = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +123,10 @@ def work_folder(name: str, watchdog: Watchdog) -> Iterator[Path]:
 
 
 def keep_logs(work: Path, store: Path) -> str:
-    """Copy the logs of a failed run beside the stored results; a line that says where."""
+    """Copy the logs of a failed run beside the stored results, the last few runs'; a line that says where."""
     kept = store / "logs" / time.strftime("%Y%m%d-%H%M%S")
+    for old in sorted(kept.parent.glob("*"))[: 1 - _LOGS_KEPT]:
+        shutil.rmtree(old, ignore_errors=True)
     patterns = ("*.log", "*.err", "*/worker.log", "*/work/*/*/std*")
     try:
         for log in [log for pattern in patterns for log in work.glob(pattern)]:
@@ -161,16 +167,14 @@ def _drive(
     follow.step(time.time(), None)
     for text in chaos.missed:
         screen.line(f"chaos: did not happen: {text}")
-    if outcome.code != 0:
+    if outcome.code not in (SUCCESS, INTERRUPTED):
         screen.line(keep_logs(work, submission.store))
     if options.report is not None:
         write_report(options.report, submission.store, outcome, meter.core_seconds, chaos.done, screen.line)
     return outcome
 
 
-def _make_cluster(
-    options: RunOptions, submission: Submission, work: Path, watchdog: Watchdog
-) -> LocalCluster | None:
+def _make_cluster(options: RunOptions, submission: Submission, work: Path, watchdog: Watchdog) -> LocalCluster | None:
     if not _hosts(options.nodes):
         return None
     executors = submission.executors

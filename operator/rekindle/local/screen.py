@@ -55,9 +55,7 @@ class LiveScreen:
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
-        self._live = Live(
-            console=self._console, auto_refresh=False, redirect_stderr=False, redirect_stdout=False
-        )
+        self._live = Live(console=self._console, auto_refresh=False, redirect_stderr=False, redirect_stdout=False)
         self._began, self._drawn = time.monotonic(), 0.0
 
     def line(self, text: str) -> None:

@@ -15,8 +15,8 @@ from rekindle.local.files import find_file
 from rekindle.local.java import QUICK_JVM, spark_home
 from rekindle.runtime.configure import session_conf
 
-DRIVER_ERROR = "REKINDLE_DRIVER_ERROR"
-"""Environment variable of a driver: the file where it leaves its error for the launcher."""
+DRIVER_ERROR_CONF = "spark.rekindle.driver.error"
+"""Names the file where a driver leaves its error for the launcher."""
 
 _MIB = 1 << 20
 
@@ -156,9 +156,7 @@ def _refuse(spec: SparkApplicationSpec) -> None:
         )
     for key in _OURS:
         if key in spec.spark_conf:
-            raise ManifestError(
-                f"spec.sparkConf.{key}: rekindle chooses this for its private cluster; remove it"
-            )
+            raise ManifestError(f"spec.sparkConf.{key}: rekindle chooses this for its private cluster; remove it")
 
 
 def _notes(application: SparkApplication) -> list[str]:
@@ -167,9 +165,7 @@ def _notes(application: SparkApplication) -> list[str]:
         notes.append(f"no meaning on one machine: {', '.join(meaningless)}")
     installed = version("pyspark")
     if application.spec.spark_version != installed:
-        notes.append(
-            f"spec.sparkVersion is {application.spec.spark_version}; PySpark {installed} is used here"
-        )
+        notes.append(f"spec.sparkVersion is {application.spec.spark_version}; PySpark {installed} is used here")
     return notes
 
 
@@ -208,6 +204,9 @@ def _conf(spec: SparkApplicationSpec, settings: RekindleSettings, executors: Exe
     own_settings = settings.to_spark_conf()
     return {
         "spark.ui.enabled": "false",
+        # On one machine silence means a hung executor: do not wait two minutes for it, least of all at the end.
+        "spark.rpc.askTimeout": "10s",
+        "spark.network.timeout": "60s",
         **session_conf(settings),
         **{key: value for key, value in spec.spark_conf.items() if key not in own_settings},
         **{f"spark.hadoop.{key}": value for key, value in spec.hadoop_conf.items()},

@@ -17,7 +17,7 @@ from rekindle.local import failure
 from rekindle.local.driver import Driver, make_python, read_error
 from rekindle.local.java import base_environment
 from rekindle.local.restarts import FAILED, INTERRUPTED, USAGE, Ended, decide
-from rekindle.local.submission import DRIVER_ERROR, Submission, driver_environment
+from rekindle.local.submission import DRIVER_ERROR_CONF, Submission, driver_environment
 from rekindle.local.watchdog import Watchdog
 
 _POLL = 0.1
@@ -125,13 +125,14 @@ class Supervisor:
             **self._target.conf,
             _ATTEMPT_CONF: str(self.drivers),
             _TAKEOVER_CONF: str(self._takeover or self.drivers > 1).lower(),
+            DRIVER_ERROR_CONF: str(error_file),
             "spark.pyspark.driver.python": str(make_python(temporary / "python", self._file("err"))),
         }
         target, environment = self._target, base_environment(temporary / "tmp")
         environment = driver_environment(self._submission, environment, temporary)
         return Driver(
             self._submission.command(target.master_url, target.driver_java_options, conf),
-            {**environment, **target.environment, DRIVER_ERROR: str(error_file)},
+            {**environment, **target.environment},
             self._submission.folder,
             self._file("log"),
             self._watchdog,

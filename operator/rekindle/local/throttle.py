@@ -3,6 +3,7 @@
 import os
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from typing import Protocol
@@ -18,6 +19,8 @@ class Throttle(Protocol):
     """Limits the CPU of one node's processes."""
 
     kind: str
+    signals: AbstractContextManager[object]
+    """Held while processes are stopped or continued by others."""
 
     def adopt(self, pid: int) -> None:
         """Take in a process that was just started; what it starts later is taken in with it."""
@@ -37,6 +40,7 @@ class CgroupThrottle:
     def __init__(self, folder: Path) -> None:
         """Makes the cgroup. Raises OSError where that, or setting a quota, is not allowed."""
         self.folder = folder
+        self.signals: AbstractContextManager[object] = nullcontext()  # a quota sends none
         folder.mkdir()
         try:
             self.limit(1.0)
@@ -76,11 +80,16 @@ class DutyCycleThrottle:
         period: float = 0.2,
         send: Callable[[list[int], bool], None] | None = None,
     ) -> None:
-        """`pids` gives the node's processes now; `send(pids, run)` stops or continues them."""
+        """`pids` gives the node's processes now; `send(pids, run)` stops or continues them.
+
+        Whoever changes what `pids` gives holds `signals` meanwhile: a process that was taken out must not be
+        continued by a list from before.
+        """
+        self.signals: AbstractContextManager[object] = threading.Lock()
         self._pids, self._full, self._period = pids, full, period
         self._send = send or (lambda pids, run: signal_all(pids, SIGCONT if run else SIGSTOP))
         self._share = 1.0
-        self._wake, self._ended = threading.Event(), threading.Event()
+        self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def adopt(self, pid: int) -> None:
@@ -99,12 +108,16 @@ class DutyCycleThrottle:
 
     def _cycle(self) -> None:
         while not self._ended.is_set():
-            share, pids = self._share, self._pids()
+            share = self._share
             if share < 1.0:
-                self._send(pids, False)
+                self._send_all(False)
                 self._ended.wait(self._period * (1 - share))
-                self._send(pids, True)
+                self._send_all(True)
             self._ended.wait(self._period * share)
+
+    def _send_all(self, run: bool) -> None:
+        with self.signals:
+            self._send(self._pids(), run)
 
 
 def cgroup_parent(mounts: str, own: str) -> Path | None:

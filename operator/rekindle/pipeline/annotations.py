@@ -38,8 +38,6 @@ def _fits(fn: StageFunction, annotation: object, expected: str) -> bool:
 
 def _resolved(fn: StageFunction, text: str) -> object:
     """The object that a plain name means, `text` itself for all else: no user code is evaluated."""
-    if text == "None":
-        return None
     names = {**vars(builtins), **getattr(fn, "__globals__", {})}
     first, *attributes = text.split(".")
     value = names.get(first, text)
@@ -49,4 +47,4 @@ def _resolved(fn: StageFunction, text: str) -> object:
 
 
 def _text(annotation: object) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return getattr(annotation, "__name__", str(annotation))

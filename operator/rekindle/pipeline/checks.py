@@ -36,9 +36,7 @@ def check_function(declared: Declaration) -> None:
     if not inspect.isfunction(fn):
         raise declared.error(f"is a {type(fn).__name__}", "decorate a function that returns a DataFrame")
     if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
-        raise declared.error(
-            "is a coroutine or a generator", "write a plain function that returns one DataFrame"
-        )
+        raise declared.error("is a coroutine or a generator", "write a plain function that returns one DataFrame")
 
 
 def check_parameters(declared: Declaration) -> None:
@@ -150,9 +148,7 @@ def check_pointwise(declared: Declaration) -> None:
             "remove partition_by (the layout of its input stays), or pointwise",
         )
     if options.partitions is not None:
-        raise declared.error(
-            "has pointwise=True and partitions", "remove partitions: it has as many as its input"
-        )
+        raise declared.error("has pointwise=True and partitions", "remove partitions: it has as many as its input")
     if len(declared.main_inputs) != 1:
         several = " and ".join(map(repr, declared.main_inputs))
         raise declared.error(

@@ -102,7 +102,7 @@ def _speculation(graph: PipelineGraph, options: SpeculationOptions) -> list[str]
         copies = f"up to {options.max_concurrent_executions} attempts of a partition at a time"
         rows.append([stage.name, "no" if reason else "yes", reason or copies])
     lines = _table(["stage", "copies", ""], rows)
-    if options.enabled and any(has_map_side(stage) for stage in graph.stages):
+    if options.enabled:
         lines.append("The map sides' tasks are copied by Spark itself (spark.speculation.*), in every stage.")
     return lines
 

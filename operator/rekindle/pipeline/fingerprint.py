@@ -130,8 +130,8 @@ def plain(value: object) -> str | None:
         return _joined(value, sorted(str(plain(item)) for item in value))
     if isinstance(value, dict):
         return _joined(value, [f"{plain(key)}: {plain(item)}" for key, item in value.items()])
-    if type(value).__module__ == "pyspark.sql.types" and hasattr(value, "json"):
-        return f"{type(value).__qualname__} {value.json()}"
+    if type(value).__module__ == "pyspark.sql.types":
+        return repr(value)
     return None
 
 

@@ -129,9 +129,7 @@ def check_targets_are_apart(declared: Declarations) -> None:
         for other, first in seen.items():
             if _inside(target, other) or _inside(other, target):
                 where = "to the same path as" if target == other else "inside or around the path of"
-                raise one.error(
-                    f"writes {where} sink {first.name!r} ({target})", "give each sink a folder of its own"
-                )
+                raise one.error(f"writes {where} sink {first.name!r} ({target})", "give each sink a folder of its own")
         seen[target] = one
 
 

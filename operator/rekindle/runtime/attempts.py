@@ -3,7 +3,8 @@
 The core numbers the attempts of an execution vertex; Spark numbers tasks, and retries a failed task by
 itself. A copy's task is the attempt the copy was made for. Any other task takes the oldest live attempt of
 its vertex that no live task stands for; where there is none, Spark runs something nobody asked for (its own
-speculation of a result task), and it stays unbound: if it commits first, that is as good.
+speculation of a result task). Such a task becomes the next copy that the core asks for; until then it stays
+unbound, and if it commits first, that is as good.
 """
 
 from __future__ import annotations
@@ -48,17 +49,21 @@ class AttemptBindings:
         self._failed.add(task.task)
         return True
 
-    def bind(
-        self, task: TaskView, stage: str, copy: CopyJob | None, core: ExecutionGraph
-    ) -> ExecutionAttemptID | None:
+    def bind(self, task: TaskView, stage: str, copy: CopyJob | None, core: ExecutionGraph) -> ExecutionAttemptID | None:
         """The attempt that `task` now stands for, or None when it stands for none."""
         self._nodes[task.task] = task.node
         vertex = ExecutionVertexID(stage, task.partition)
-        attempt = ExecutionAttemptID(vertex, copy.attempt) if copy else self._free(vertex, core)
-        if attempt is not None:
-            self._attempts[task.task] = attempt
-            self._tasks[attempt] = task
-        return attempt
+        free = self._free(vertex, core)
+        wanted = [one for one in free if one.attempt == copy.attempt] if copy else free
+        if not wanted:
+            return None
+        self.adopt(task, wanted[0])
+        return wanted[0]
+
+    def adopt(self, task: TaskView, attempt: ExecutionAttemptID) -> None:
+        """From now on `task` stands for `attempt`."""
+        self._attempts[task.task] = attempt
+        self._tasks[attempt] = task
 
     def winner(
         self, manifest: Manifest, core: ExecutionGraph, vertex: ExecutionVertexID, *, ours: bool
@@ -73,9 +78,8 @@ class AttemptBindings:
         live = _live(vertex, core)
         return live[0] if live else None
 
-    def _free(self, vertex: ExecutionVertexID, core: ExecutionGraph) -> ExecutionAttemptID | None:
-        free = [attempt for attempt in _live(vertex, core) if attempt not in self._tasks]
-        return free[0] if free else None
+    def _free(self, vertex: ExecutionVertexID, core: ExecutionGraph) -> list[ExecutionAttemptID]:
+        return [attempt for attempt in _live(vertex, core) if attempt not in self._tasks]
 
 
 def _live(vertex: ExecutionVertexID, core: ExecutionGraph) -> list[ExecutionAttemptID]:

@@ -116,8 +116,6 @@ def _for_speculation(settings: RekindleSettings) -> tuple[Lever, ...]:
         Lever("spark.speculation.interval", f"{round(options.check_interval * 1000)}ms", map_side),
         Lever("spark.speculation.quantile", str(float(options.baseline_ratio)), map_side),
         Lever("spark.speculation.multiplier", str(options.baseline_multiplier), map_side),
-        Lever(
-            "spark.speculation.minTaskRuntime", f"{round(options.baseline_lower_bound * 1000)}ms", map_side
-        ),
+        Lever("spark.speculation.minTaskRuntime", f"{round(options.baseline_lower_bound * 1000)}ms", map_side),
         Lever("spark.speculation.efficiency.enabled", "false", map_side),
     )

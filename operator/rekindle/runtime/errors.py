@@ -68,6 +68,10 @@ class PipelineFailed(RekindleError):
     exit_code = 1
 
 
+class InputLost(PipelineFailed):
+    """Stored data vanished while a stage was planned on it; planning again finds out what to restart."""
+
+
 class PipelineMisuse(RekindleError):
     """The pipeline asks for what it cannot have, seen only with Spark's plan at hand."""
 

@@ -52,12 +52,22 @@ def classify_task_error(text: str, stage: Stage, partition: int | None, damaged:
     if read is not None and read[0] != stage.name and damaged(*read):
         lost = ResultPartitionID(read[0], read[1])
         message = f"stored partition {lost} cannot be read: {_headline(text)}"
-        return Failure(FailureCause(FailureKind.PARTITION, message, lost), _pipeline_failed(message, stage, partition, text), partition)
+        return Failure(
+            FailureCause(FailureKind.PARTITION, message, lost),
+            _pipeline_failed(message, stage, partition, text),
+            partition,
+        )
     if any(mark in text.split("\n", 1)[0] for mark in _INFRASTRUCTURE):
         message = _headline(text)
-        return Failure(FailureCause(FailureKind.INFRASTRUCTURE, message), _pipeline_failed(message, stage, partition, text), partition)
+        return Failure(
+            FailureCause(FailureKind.INFRASTRUCTURE, message),
+            _pipeline_failed(message, stage, partition, text),
+            partition,
+        )
     message = _headline(text)
-    return Failure(FailureCause(FailureKind.TASK, message), _pipeline_failed(message, stage, partition, text), partition)
+    return Failure(
+        FailureCause(FailureKind.TASK, message), _pipeline_failed(message, stage, partition, text), partition
+    )
 
 
 def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> Failure:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.distribution import Keyed, Pointwise
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations
-from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.errors import InputLost, PipelineFailed
 from rekindle.runtime.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -21,10 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A finished result: its schema as Spark's JSON, and the current manifests in partition order."""
+    """A finished result: its schema as Spark's JSON, and the current manifests in partition order.
+
+    Attributes:
+        unreadable: partitions whose data is gone, and which nobody needs again as far as the core knows.
+    """
 
     schema: str
     manifests: tuple[Manifest, ...]
+    unreadable: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -79,14 +84,19 @@ class InputReader:
             return functions.broadcast(frame)
         return frame
 
-    def _read(
-        self, consumer: Stage, producer: Stage, session: SparkSession, result: StoredResult
-    ) -> DataFrame:
+    def _read(self, consumer: Stage, producer: Stage, session: SparkSession, result: StoredResult) -> DataFrame:
         from pyspark.sql.types import StructType
 
         schema = StructType.fromJson(_json(result.schema))
         if isinstance(consumer.distribution, Pointwise) and consumer.distribution.source == producer.name:
-            return relations.read_pointwise(session, self.root, schema, result.manifests)
+            readable = [one.without_files() if one.partition in result.unreadable else one for one in result.manifests]
+            return relations.read_pointwise(session, self.root, schema, readable)
+        if result.unreadable:
+            raise InputLost(
+                f"stage {consumer.name}: partitions {sorted(result.unreadable)} of {producer.name} are gone",
+                remedy="run again: the next run makes them again",
+                stage=consumer.name,
+            )
         keys = producer.distribution.keys if isinstance(producer.distribution, Keyed) else ()
         return relations.read_result(session, self.root, schema, result.manifests, keys=keys)
 

@@ -55,7 +55,12 @@ class Journal:
         Raises:
             Fenced: another driver has written this segment.
         """
-        header = {"format": _FORMAT, "segment": self._next, "writer": self._writer, "previous": self._previous}
+        header = {
+            "format": _FORMAT,
+            "segment": self._next,
+            "writer": self._writer,
+            "previous": self._previous,
+        }
         lines = [json.dumps(line, separators=(",", ":")) for line in (header, *records)]
         lines.append(json.dumps({"end": len(lines) - 1}))
         data = ("\n".join(lines) + "\n").encode()

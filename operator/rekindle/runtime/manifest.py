@@ -7,10 +7,13 @@ manifest of a (stage, partition, version) is the partition; later attempts find 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 _MASK = (1 << 64) - 1
+
+Content = bytes
+"""What a store holds under a name; below, `bytes` is the name of a field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Manifest:
     finished_at: float
 
     @classmethod
-    def parse(cls, data: bytes) -> Manifest:
+    def parse(cls, data: Content) -> Manifest:
         """Raises ValueError when `data` is not a whole manifest of a format this version reads."""
         try:
             raw = json.loads(data)
@@ -62,6 +65,10 @@ class Manifest:
             )
         except (KeyError, TypeError, UnicodeDecodeError) as error:
             raise ValueError(f"not a whole manifest: {error!r}") from error
+
+    def without_files(self) -> Manifest:
+        """The same partition as one that reads as empty; for partitions that will not be read."""
+        return replace(self, files=())
 
     def missing(self, root: Path) -> str | None:
         """Why a file of this partition cannot be read as it was written, or None. Looks at sizes only."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.distribution import Keyed, Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import PipelineMisuse
+from rekindle.runtime.errors import InputLost, PipelineMisuse
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.task import HASH_COLUMN
 
@@ -33,7 +33,7 @@ def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     """
     from pyspark.sql import SparkSession as Session
 
-    session = Session(spark.sparkContext, spark._jsparkSession.cloneSession())  # type: ignore[attr-defined]
+    session = Session(spark.sparkContext, spark._jsparkSession.cloneSession())
     for key, value in {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
@@ -65,16 +65,25 @@ def read_result(
     jvm: Any = session._jvm
     jsession = session._jsparkSession
     paths = [
-        jvm.org.apache.hadoop.fs.Path((root / file.path).as_uri())
-        for manifest in manifests
-        for file in manifest.files
+        jvm.org.apache.hadoop.fs.Path((root / file.path).as_uri()) for manifest in manifests for file in manifest.files
     ]
     options = jvm.PythonUtils.toScalaMap(_READ_OPTIONS)
     none = jvm.scala.Option.apply(None)
     empty_schema = jvm.org.apache.spark.sql.types.StructType()
     index = jvm.org.apache.spark.sql.execution.datasources.InMemoryFileIndex(
-        jsession, jvm.PythonUtils.toSeq(paths), options, jvm.scala.Some(empty_schema), _no_cache(jvm), none, none
+        jsession,
+        jvm.PythonUtils.toSeq(paths),
+        options,
+        jvm.scala.Some(empty_schema),
+        _no_cache(jvm),
+        none,
+        none,
     )
+    if int(index.allFiles().size()) != len(paths):  # Spark passes over a missing file in silence
+        raise InputLost(
+            f"{len(paths) - int(index.allFiles().size())} stored files were lost while a stage was planned",
+            remedy="run again: the next run makes them again",
+        )
     bucketing = none
     if keys:
         names, sorting = jvm.PythonUtils.toSeq(list(keys)), jvm.PythonUtils.toSeq([])
@@ -92,9 +101,7 @@ def read_result(
     return DataFrame(jsession.baseRelationToDataFrame(relation), session)
 
 
-def read_pointwise(
-    session: SparkSession, root: Path, schema: StructType, manifests: Sequence[Manifest]
-) -> DataFrame:
+def read_pointwise(session: SparkSession, root: Path, schema: StructType, manifests: Sequence[Manifest]) -> DataFrame:
     """The stored result with exactly its partitions: partition i of the DataFrame is stored partition i.
 
     A bucketed scan gives the one-to-one mapping, whatever the column; its claim that the rows are hashed by
@@ -161,9 +168,7 @@ def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
     if not frame.columns or any(_unhashable(field.dataType) for field in frame.schema.fields):
         return frame, False
     columns = [frame[f"`{name.replace('`', '``')}`"] for name in frame.columns]
-    nulls = [
-        column.isNull() for column, field in zip(columns, frame.schema.fields, strict=True) if field.nullable
-    ]
+    nulls = [column.isNull() for column, field in zip(columns, frame.schema.fields, strict=True) if field.nullable]
     return frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns, *nulls)), True
 
 
@@ -215,7 +220,16 @@ def _nested(data_type: DataType) -> Iterable[DataType]:
 
 
 def _unsupported(data_type: DataType) -> bool:
-    names = {"calendarinterval", "interval", "void", "variant", "udt", "yearmonthinterval", "geometry", "geography"}
+    names = {
+        "calendarinterval",
+        "interval",
+        "void",
+        "variant",
+        "udt",
+        "yearmonthinterval",
+        "geometry",
+        "geography",
+    }
     return any(_type_name(nested) in names for nested in _nested(data_type))
 
 

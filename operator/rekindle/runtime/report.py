@@ -62,9 +62,7 @@ class _Stage:
     def rerun(self) -> int:
         """Attempts beyond the first of each partition that were no copies."""
         copies = Counter(partition for partition, _ in self.copies)
-        return sum(
-            max(0, attempts - copies[partition] - 1) for partition, attempts in self.attempts.items()
-        )
+        return sum(max(0, attempts - copies[partition] - 1) for partition, attempts in self.attempts.items())
 
 
 class ReportFold:
@@ -147,7 +145,9 @@ class ReportFold:
             case "Block":
                 self._lists["blocks"].append(_pick(record, "t", "node", "until", "cause"))
             case "BlockRefused":
-                self._lists["blocksRefused"].append(_pick(record, "t", "node", "reason"))
+                refused = self._lists["blocksRefused"]
+                if record["node"] not in {one["node"] for one in refused}:  # it is refused anew each second
+                    refused.append(_pick(record, "t", "node", "reason"))
             case "Restart":
                 self._restarted(record)
             case "Speculate":
@@ -168,12 +168,7 @@ class ReportFold:
     def _note(self, record: Record) -> None:
         match record["note"]:
             case "RunStarted":
-                self._head.update(application=record["application"], run=record["run"])
-                for raw in record["stages"]:
-                    if raw["exchange"] == "blocking":
-                        self.stages[raw["name"]] = _Stage(
-                            raw["name"], raw["partitions"], raw["exchange"], raw["sink"]
-                        )
+                self._run_started(record)
             case "DriverStarted":
                 self._drivers += 1
                 self._head["state"], self._error = "running", None
@@ -183,23 +178,30 @@ class ReportFold:
                 self._lists["losses"].append(_pick(record, "t", "stage", "partitions", "reason"))
             case "SinkPublished":
                 self._lists["sinks"].append(_pick(record, "stage", "path", "files"))
+            case "StageStarted" | "StageTasks" | "StageFinished":
+                self._stage_note(self.stages[record["stage"]], record)
+            case "RunFinished" | "RunFailed" | "RunInterrupted":
+                self._head["state"] = record["note"].removeprefix("Run").lower()
+                self._error = record.get("error")
+            case _:
+                pass
+
+    def _run_started(self, record: Record) -> None:
+        self._head.update(application=record["application"], run=record["run"])
+        for raw in record["stages"]:
+            if raw["exchange"] == "blocking":
+                self.stages[raw["name"]] = _Stage(raw["name"], raw["partitions"], raw["exchange"], raw["sink"])
+
+    def _stage_note(self, stage: _Stage, record: Record) -> None:
+        match record["note"]:
             case "StageStarted":
-                stage = self.stages[record["stage"]]
                 stage.started = stage.started or record["t"]
+            case "StageFinished":
+                stage.ended = record["t"]
             case "StageTasks":
-                stage = self.stages[record["stage"]]
                 stage.map_tasks += record["map_tasks"]
                 stage.task_seconds += record["task_seconds"]
                 self._task_seconds += record["task_seconds"]
-            case "StageFinished":
-                self.stages[record["stage"]].ended = record["t"]
-            case "RunFinished":
-                self._head["state"] = "finished"
-            case "RunFailed" | "RunInterrupted":
-                self._head["state"] = "failed" if record["note"] == "RunFailed" else "interrupted"
-                self._error = record["error"]
-            case _:
-                pass
 
 
 def build_report(root: Path, run: int | None = None) -> dict[str, Any]:

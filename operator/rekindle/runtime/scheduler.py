@@ -113,7 +113,8 @@ class Scheduler:
         self._jsc: Any = self.context._jsc.sc()
         self._mapper = self._json_mapper()
         self._failed = self._statuses("FAILED")
-        self._any = self._jvm.java.util.ArrayList()
+        self._has_checksums = tuple(int(part) for part in self.context.version.split(".")[:2]) >= (4, 1)
+        self._any = self._statuses()
 
     def int_array(self, values: Sequence[int]) -> Any:
         array = self._gateway.new_array(self._jvm.int, len(values))
@@ -163,9 +164,10 @@ class Scheduler:
         """Whether executors can be excluded with an expiry in this session."""
         tracker = self._jsc.taskScheduler().healthTrackerOpt()
         conf = self.context.getConf()
-        return bool(tracker.isDefined()) and conf.get(
-            "spark.excludeOnFailure.application.fetchFailure.enabled", "false"
-        ) == "true"
+        return (
+            bool(tracker.isDefined())
+            and conf.get("spark.excludeOnFailure.application.fetchFailure.enabled", "false") == "true"
+        )
 
     def exclude(self, executor: str, node: str) -> None:
         """Give the executor no more tasks until the session's exclusion time-out; running ones go on."""
@@ -209,16 +211,22 @@ class Scheduler:
         return len(status.mapStatuses()) if status is not None else None
 
     def map_outputs(self, shuffle: int) -> list[tuple[int, str, int] | None]:
-        """Per map partition: (task id of the map task, executor, checksum), None where it is missing."""
+        """Per map partition: (task id of the map task, executor, checksum), None where it is missing.
+
+        The checksum is 0 where Spark keeps none (before 4.1, or switched off).
+        """
         status = self._shuffle_status(shuffle)
         if status is None:
             return []
         return [
-            (int(output.mapId()), str(output.location().executorId()), int(output.checksumValue()))
+            (int(output.mapId()), str(output.location().executorId()), self._checksum(output))
             if output is not None
             else None
             for output in status.mapStatuses()
         ]
+
+    def _checksum(self, output: Any) -> int:
+        return int(output.checksumValue()) if self._has_checksums else 0
 
     # -- internals -------------------------------------------------------------------------------------
 
@@ -240,7 +248,7 @@ class Scheduler:
         return views
 
     def _statuses(self, *names: str) -> Any:
-        statuses = self._jvm.java.util.ArrayList()
+        statuses: Any = self._jvm.java.util.ArrayList()
         for name in names:
             statuses.add(getattr(self._jvm.org.apache.spark.status.api.v1.TaskStatus, name))
         return statuses

@@ -8,6 +8,7 @@ shuffle. When an input changed, or the map side must be recomputed, the stage is
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import threading
@@ -19,9 +20,11 @@ from typing import Any
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations
-from rekindle.runtime.errors import PipelineFailed, PipelineMisuse, RekindleError
+from rekindle.runtime.errors import InputLost, PipelineFailed, PipelineMisuse, RekindleError
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
 from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, WriterSpec, make_writer
+
+_MOST_MAP_OUTPUTS_ASKED = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class StageRun:
 
     Attributes:
         inputs: the versions of the stored results it was planned on, a key that says when it is out of date.
+        unasked: [partition -> a running task of Spark's own speculation]
+        unreadable: partitions that this plan cannot make, because its input for them is gone.
     """
 
     stage: Stage
@@ -62,6 +67,8 @@ class StageRun:
     copies: list[CopyJob] = field(default_factory=list)
     shuffles: tuple[int, ...] = ()
     noted: bool = False
+    unasked: dict[int, TaskView] = field(default_factory=dict)
+    unreadable: frozenset[int] = frozenset()
     reported_jobs: set[str] = field(default_factory=set)
     _jrdd: Any = None
     _frame: Any = None
@@ -135,7 +142,18 @@ class StageRun:
     # -- jobs ------------------------------------------------------------------------------------------
 
     def submit(self, versions: Mapping[int, int]) -> SparkJob:
-        """Run partitions (partition -> version) as one Spark job."""
+        """Run partitions (partition -> version) as one Spark job.
+
+        Raises:
+            InputLost: the plan was made without the input of one of them.
+        """
+        blind = self.unreadable & set(versions)
+        if blind:
+            raise InputLost(
+                f"stage {self.stage.name}: the input of partitions {sorted(blind)} is gone",
+                remedy="run again: the next run makes it again",
+                stage=self.stage.name,
+            )
         self._versions.update(versions)
         job = self._job(versions, pool=None, label=self.stage.name)
         self.jobs.append(job)
@@ -171,7 +189,8 @@ class StageRun:
 
     def join(self, timeout: float) -> bool:
         """True when all threads of this stage have ended within about `timeout` seconds."""
-        return all([job.join(timeout) for job in self.all_jobs()])
+        ended = [job.join(timeout) for job in self.all_jobs()]
+        return all(ended)
 
     def _job(self, versions: Mapping[int, int], *, pool: str | None, label: str) -> SparkJob:
         group = f"{self.application}-{self.stage.name}-{id(self):x}-{next(self._numbers)}"
@@ -252,11 +271,22 @@ class StageRun:
                 return f"map task {latest} ran after result task {first_task}"
         return None
 
+    def map_side_digest(self) -> str | None:
+        """A digest of what the result tasks read from the map side, equal for equal rows in any order.
+
+        From Spark's own order-independent checksums of map outputs (Spark 4.1). None where there are none, an
+        output is missing, or there are too many to ask for.
+        """
+        if not self.shuffles or (self.scheduler.map_partitions(self.shuffles[0]) or 0) > _MOST_MAP_OUTPUTS_ASKED:
+            return None
+        checksums = [output[2] if output else None for output in self.scheduler.map_outputs(self.shuffles[0])]
+        if not checksums or not all(checksums):
+            return None
+        return hashlib.sha256(json.dumps(checksums).encode()).hexdigest()[:32]
+
     def map_output_holders(self) -> set[str]:
         """Executors that hold map outputs of this stage."""
-        return {
-            output[1] for shuffle in self.shuffles for output in self.scheduler.map_outputs(shuffle) if output
-        }
+        return {output[1] for shuffle in self.shuffles for output in self.scheduler.map_outputs(shuffle) if output}
 
 
 def user_error(stage: str, error: Exception) -> PipelineFailed:

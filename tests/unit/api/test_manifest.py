@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from rekindle.api.manifest import ManifestError, load_manifest
 
 GOOD = """\
@@ -97,7 +98,10 @@ def test_env_wins_over_the_deprecated_env_vars(tmp_path):
         ("workload: Stream", "spec.workload: expected one of 'Batch' or 'Streaming', got 'Stream'"),
         ("speculation: {enabled: maybe}", "spec.speculation.enabled: expected true or false, got 'maybe'"),
         ("recovery: {leaseSeconds: .inf}", "spec.recovery.leaseSeconds: input should be a finite number"),
-        ("sparkConf: {spark.rekindle.speculation.on: 'x'}", "spec.sparkConf: spark.rekindle.speculation.on: "),
+        (
+            "sparkConf: {spark.rekindle.speculation.on: 'x'}",
+            "spec.sparkConf: spark.rekindle.speculation.on: ",
+        ),
         ("deps: {pyfiles: []}", "spec.deps.pyfiles: unknown field; did you mean pyFiles?"),
         ("restartPolicy: {type: Sometimes}", "spec.restartPolicy.type: expected one of 'Never', "),
     ],

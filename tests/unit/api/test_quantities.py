@@ -5,6 +5,7 @@ from decimal import Decimal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rekindle.api.quantities import format_duration, parse_duration, parse_ratio, parse_size
 
 
@@ -30,7 +31,7 @@ def test_durations_are_spark_s(written, seconds):
 
 @pytest.mark.parametrize("written", ["", "soon", "4 parsecs", "-1s", "1s 5ms", True, None, [], "inf"])
 def test_what_is_no_duration_is_refused_with_an_example(written):
-    with pytest.raises(ValueError, match="is not a duration; write .* 60s, 1min, 500ms"):
+    with pytest.raises(ValueError, match=r"is not a duration; write .* 60s, 1min, 500ms"):
         parse_duration(written)
 
 
@@ -50,7 +51,7 @@ def test_sizes_are_powers_of_1024(written, size):
 
 @pytest.mark.parametrize("written", ["lots", "2x", "-1g", True, None, 1.5])
 def test_what_is_no_size_is_refused_with_an_example(written):
-    with pytest.raises(ValueError, match="is not a size; write .* 512m, 2g"):
+    with pytest.raises(ValueError, match=r"is not a size; write .* 512m, 2g"):
         parse_size(written)
 
 

@@ -1,6 +1,7 @@
 """What `--chaos` items mean, and how a wrong one teaches."""
 
 import pytest
+
 from rekindle.local.chaos import ChaosError, Fault, FaultKind, Trigger, check_faults, parse_fault
 
 

@@ -7,12 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
+
 from rekindle.local import cluster
 from rekindle.local.faults import Done
 from rekindle.local.java import base_environment, find_java, make_secret, source_root
 from rekindle.local.launch_report import write_report
 from rekindle.local.meter import CpuMeter
+from rekindle.local.run import keep_logs
+from rekindle.local.sessions import end_sessions
 from rekindle.local.stores import forget, last_driver_is_gone
 from rekindle.local.supervisor import Outcome
 from rekindle.runtime.errors import EnvironmentProblem, StoreRefused
@@ -93,7 +97,7 @@ def test_nodes_have_addresses_of_their_own_or_there_are_none(monkeypatch):
                 raise OSError("cannot assign requested address")
             super().bind(address)
 
-    monkeypatch.setattr(cluster.socket, "socket", OnlyOne)
+    monkeypatch.setattr(socket, "socket", OnlyOne)
     assert cluster.loopback_addresses(3) is None
 
 
@@ -168,25 +172,44 @@ def test_a_report_that_cannot_be_written_is_said(tmp_path):
     assert said == [f"no report: {tmp_path}: Is a directory"]
 
 
-def test_cpu_time_of_processes_that_ended_is_kept():
+def test_cpu_time_of_all_processes_counts_and_stays_when_they_end():
     class Driver:
         pid = 0
 
-    busy = subprocess.Popen(
-        [sys.executable, "-c", "n = 0\nwhile n < 3e6: n += 1\nprint('done', flush=True); import time; time.sleep(600)"],
-        start_new_session=True,
-        stdout=subprocess.PIPE,
+    burn = "n = 0\nwhile n < 2e6: n += 1"
+    code = (
+        "import subprocess, sys, time\n"
+        f"child = subprocess.Popen([sys.executable, '-c', {burn + chr(10) + 'input()'!r}], stdin=subprocess.PIPE)\n"
+        f"{burn}\nprint(child.pid, flush=True)\ntime.sleep(600)"
     )
+    busy = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+    assert busy.stdout is not None
     meter = CpuMeter(lambda: (busy.pid,))
     try:
-        assert busy.stdout is not None
-        busy.stdout.readline()
+        processes = [psutil.Process(busy.pid), psutil.Process(int(busy.stdout.readline()))]
+        used = [process.cpu_times().user for process in processes]
         meter.step(1.0, Driver())
         seen = meter.core_seconds
     finally:
-        busy.kill()
+        end_sessions(busy.pid)
         busy.wait()
     meter.step(1.5, Driver())
     meter.step(3.0, Driver())
-    assert seen > 0
+    assert seen >= sum(used) > max(used)
     assert meter.core_seconds == seen
+
+
+def test_logs_of_the_last_failed_runs_are_kept(tmp_path):
+    work = tmp_path / "work"
+    (work / "127.0.0.2" / "work" / "app" / "0").mkdir(parents=True)
+    (work / "127.0.0.2" / "work" / "app" / "0" / "stderr").write_text("executor")
+    (work / "driver-1.err").write_text("driver")
+    (work / "spark-defaults.conf").write_text("secret")
+    for day in range(1, 8):
+        (tmp_path / "store" / "logs" / f"2026010{day}-000000").mkdir(parents=True)
+    line = keep_logs(work, tmp_path / "store")
+    kept = Path(line.removeprefix("logs: "))
+    found = sorted(str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file())
+    assert found == ["127.0.0.2/work/app/0/stderr", "driver-1.err"]
+    assert sorted(path.name for path in kept.parent.iterdir())[:4] == [f"2026010{day}-000000" for day in (4, 5, 6, 7)]
+    assert len(list(kept.parent.iterdir())) == 5

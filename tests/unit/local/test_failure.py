@@ -9,7 +9,7 @@ Traceback (most recent call last):
     ~~~~~~~~~~~~^^
   File "/v/site-packages/pyspark/python/lib/pyspark.zip/pyspark/core/rdd.py", line 1699, in collect
     sock_info = self.ctx._jvm.PythonRDD.collectAndServe(self._jrdd.rdd())
-  File "/v/site-packages/pyspark/python/lib/py4j-0.10.9.9-src.zip/py4j/java_gateway.py", line 1362, in __call__
+  File "/v/site-packages/pyspark/python/lib/py4j-src.zip/py4j/java_gateway.py", line 1362, in __call__
     return_value = get_return_value(
   File "/home/u/main.py", line 17, in g
     raise ValueError("bad row 0")
@@ -48,7 +48,8 @@ def test_the_user_s_frames_are_shown_and_the_libraries_are_not():
 
 
 def test_the_last_traceback_is_the_one_that_ended_the_driver():
-    first = "Traceback (most recent call last):\n  File \"/home/u/a.py\", line 1, in <module>\nKeyError: 'logged'\n"
+    frame = '  File "/home/u/a.py", line 1, in <module>'
+    first = f"Traceback (most recent call last):\n{frame}\nKeyError: 'logged'\n"
     second = first.replace("logged", "fatal")
     shown = from_logs(f"{first}went on\n{second}", "")
     assert "fatal" in shown

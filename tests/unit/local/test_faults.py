@@ -1,11 +1,14 @@
 """When faults happen, what they hit, and that they end."""
 
+import json
+from typing import Any
+
 import pytest
+
 from rekindle.local.chaos import parse_fault
 from rekindle.local.faults import Chaos, is_due
 from rekindle.local.progress import Progress
 from rekindle.runtime.layout import RunLayout
-
 from tests.unit.local.records import finished, run_started, stage_started
 
 
@@ -42,9 +45,11 @@ def progress():
 
 class World:
     def __init__(self, progress, tmp_path, *texts, nodes=None):
-        self.nodes = nodes or (FakeNode("127.0.0.2"), FakeNode("127.0.0.3"))
-        self.driver, self.progress, self.said = FakeDriver(), progress, []
-        self.chaos = Chaos(tuple(map(parse_fault, texts)), self.nodes, tmp_path, progress, self.said.append)
+        fakes: Any = nodes if nodes is not None else (FakeNode("127.0.0.2"), FakeNode("127.0.0.3"))
+        self.nodes = fakes
+        self.said: list[str] = []
+        self.driver, self.progress = FakeDriver(), progress
+        self.chaos = Chaos(tuple(map(parse_fault, texts)), fakes, tmp_path, progress, self.said.append)
 
     def at(self, seconds, *records):
         for record in records:
@@ -152,11 +157,21 @@ def stored(tmp_path):
         data.write_bytes(bytes(range(200)))
         manifest = tmp_path / layout.manifest("flights", 1, version)
         manifest.parent.mkdir(parents=True, exist_ok=True)
-        manifest.write_text(
-            '{"format": 1, "stage": "flights", "partition": 1, "version": %d, "task": 1, "writer": "w", "rows": 1,'
-            ' "bytes": 200, "digest": null, "files": [{"path": "%s", "bytes": 200}], "seconds": 1,'
-            ' "finishedAt": 1, "schema": "x", "node": "n", "attempt": "a"}' % (version, name)
-        )
+        fields = {
+            "format": 1,
+            "stage": "flights",
+            "partition": 1,
+            "version": version,
+            "task": 1,
+            "writer": "w",
+            "rows": 1,
+            "bytes": 200,
+            "digest": None,
+            "files": [{"path": name, "bytes": 200}],
+            "seconds": 1,
+            "finishedAt": 1,
+        }
+        manifest.write_text(json.dumps(fields))
     return tmp_path
 
 

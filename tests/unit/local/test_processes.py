@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+
 from rekindle.local.driver import Driver, make_python, read_error
 from rekindle.local.logs import tail, wait_for_line
 from rekindle.local.sessions import end_sessions, session_pids
@@ -19,7 +20,7 @@ from rekindle.runtime.errors import EnvironmentProblem
 # A process with a child in another process group, as Spark's executors and PySpark's daemon are.
 FAMILY = (
     "import os, subprocess, sys, time\n"
-    "subprocess.Popen([sys.executable, '-c', 'import os,time; os.setpgid(0,0); time.sleep(600)'])\n"
+    "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], process_group=0)\n"
     "{more}\n"
     "print('up', flush=True)\n"
     "time.sleep(600)\n"
@@ -56,11 +57,12 @@ def test_a_session_ends_whole(family):
     assert session_pids(family.pid) == []
 
 
-def test_a_stopped_session_ends_too(family):
-    for pid in session_pids(family.pid):
+def test_a_stopped_session_is_continued_so_that_it_can_answer():
+    process = start("import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))")
+    for pid in session_pids(process.pid):
         os.kill(pid, signal.SIGSTOP)
-    assert end_sessions(family.pid, grace=5.0) == []
-    assert family.wait() == -signal.SIGTERM  # asked first, continued so that it could answer
+    assert end_sessions(process.pid, grace=20.0) == []
+    assert process.wait() == 7
 
 
 def test_who_does_not_listen_is_killed():
@@ -104,7 +106,8 @@ def test_the_watchdog_cleans_up_after_a_killed_launcher(tmp_path):
         "from rekindle.local.watchdog import Watchdog\n"
         "watchdog = Watchdog()\n"
         f"watchdog.own('folder', {str(folder)!r})\n"
-        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True)\n"
+        "sleep = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "child = subprocess.Popen(sleep, start_new_session=True)\n"
         "watchdog.own('session', child.pid)\n"
         "print(child.pid, flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -129,7 +132,8 @@ def test_a_log_is_waited_for(tmp_path):
     log = tmp_path / "x.log"
     with open(log, "wb") as stream:
         process = subprocess.Popen(
-            [sys.executable, "-c", "print('url spark://h:7', flush=True); import time; time.sleep(600)"], stdout=stream
+            [sys.executable, "-c", "print('url spark://h:7', flush=True); import time; time.sleep(600)"],
+            stdout=stream,
         )
     try:
         import re
@@ -157,7 +161,12 @@ def drive(tmp_path: Path, code: str) -> tuple[Driver, list[str]]:
     python = make_python(tmp_path / "python", tmp_path / "driver.err")
     with Watchdog() as watchdog:
         driver = Driver(
-            [str(python), "-c", code], dict(os.environ), tmp_path, tmp_path / "driver.log", watchdog, said.append
+            [str(python), "-c", code],
+            dict(os.environ),
+            tmp_path,
+            tmp_path / "driver.log",
+            watchdog,
+            said.append,
         )
         until(lambda: driver.poll() is not None)
         driver.close()
@@ -172,7 +181,8 @@ def test_a_driver_s_output_is_told_and_its_errors_are_kept(tmp_path):
 
 
 def test_what_a_driver_leaves_running_ends_with_it(tmp_path):
-    code = "import subprocess, sys; print(subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)']).pid)"
+    sleep = "[sys.executable, '-c', 'import time; time.sleep(600)']"
+    code = f"import subprocess, sys; print(subprocess.Popen({sleep}).pid)"
     _, said = drive(tmp_path, code)
     until(lambda: not psutil.pid_exists(int(said[0])) or psutil.Process(int(said[0])).status() == "zombie")
 

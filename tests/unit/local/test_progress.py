@@ -4,13 +4,13 @@ import io
 import json
 
 import pytest
+from rich.console import Console
+
 from rekindle.local.progress import Follow, Progress, StageProgress, describe
 from rekindle.local.screen import LiveScreen, PlainScreen, render, running_line
 from rekindle.runtime.journal import Journal, note
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.store import PosixStore
-from rich.console import Console
-
 from tests.unit.local.records import T, action, finished, run_started, stage_started
 
 
@@ -65,7 +65,10 @@ def test_blocks_come_and_go():
     ("record", "line"),
     [
         (stage_started("delays", 8), "stage delays: 8 partitions"),
-        (note(T, "StageFinished", stage="delays", rows=5, bytes=9), "stage delays: finished, 5 rows, 9 bytes"),
+        (
+            note(T, "StageFinished", stage="delays", rows=5, bytes=9),
+            "stage delays: finished, 5 rows, 9 bytes",
+        ),
         (note(T, "ExecutorsLost", executors=["1"], nodes=["127.0.0.2"]), "executors lost on 127.0.0.2"),
         (
             note(T, "PartitionsLost", stage="delays", partitions=[3, 1, 2, 7], reason="gone"),
@@ -86,6 +89,13 @@ def test_blocks_come_and_go():
 )
 def test_records_are_told_in_words(record, line):
     assert describe(record) == line
+
+
+def test_a_cause_that_quotes_much_is_cut():
+    line = describe(action("Block", node="n", until=1, cause="x" * 1000))
+    assert line is not None
+    assert len(line) == 240
+    assert line.endswith("xxx...")
 
 
 def test_what_is_too_much_is_not_told():
@@ -132,11 +142,11 @@ def test_the_plain_screen_keeps_the_driver_s_output_apart():
 
 
 def test_the_live_screen_prints_what_looks_like_markup_as_it_is():
-    console = Console(file=io.StringIO(), width=100, force_terminal=True, color_system=None)
-    with LiveScreen(console) as screen:
+    shown = io.StringIO()
+    with LiveScreen(Console(file=shown, width=100, force_terminal=True, color_system=None)) as screen:
         screen.output("lost: delays[red]: [/]")
         screen.update(progress_of(run_started(a=2)))
-    assert "lost: delays[red]: [/]" in console.file.getvalue()
+    assert "lost: delays[red]: [/]" in shown.getvalue()
 
 
 @pytest.fixture

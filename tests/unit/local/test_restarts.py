@@ -1,6 +1,7 @@
 """Which ends of a driver are followed by another driver."""
 
 import pytest
+
 from rekindle.api.spark_application import RestartPolicy
 from rekindle.local.restarts import Ended, Restart, decide
 

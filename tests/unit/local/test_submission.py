@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 import pytest
 import yaml
+
 from rekindle.api.manifest import ManifestError
 from rekindle.api.spark_application import SparkApplication
 from rekindle.local.submission import (
@@ -59,9 +60,15 @@ def test_one_executor_on_each_node_is_the_default(folder):
     ("spec", "shape"),
     [
         ({"executor": {"cores": 2, "memory": "600m", "instances": 5}}, ExecutorShape(5, 2, 600)),
-        ({"sparkConf": {"spark.executor.cores": "3", "spark.executor.memory": "2g"}}, ExecutorShape(3, 3, 2048)),
         (
-            {"executor": {"cores": 2}, "sparkConf": {"spark.executor.cores": "3", "spark.executor.instances": "1"}},
+            {"sparkConf": {"spark.executor.cores": "3", "spark.executor.memory": "2g"}},
+            ExecutorShape(3, 3, 2048),
+        ),
+        (
+            {
+                "executor": {"cores": 2},
+                "sparkConf": {"spark.executor.cores": "3", "spark.executor.instances": "1"},
+            },
             ExecutorShape(1, 2, 1024),
         ),
         ({"sparkConf": {"spark.executor.pyspark.memory": "300m"}}, ExecutorShape(3, 1, 1024, 300)),
@@ -126,7 +133,8 @@ def test_dependencies_are_found_beside_the_manifest(folder):
     (folder / "a.zip").write_text("")
     (folder / "b.csv").write_text("")
     options = plan(
-        folder, deps={"pyFiles": ["a.zip"], "files": ["b.csv", "s3a://x/c.csv"], "packages": ["g:a:1", "g:b:2"]}
+        folder,
+        deps={"pyFiles": ["a.zip"], "files": ["b.csv", "s3a://x/c.csv"], "packages": ["g:a:1", "g:b:2"]},
     ).options
     assert options[options.index("--py-files") + 1] == str(folder / "a.zip")
     assert options[options.index("--files") + 1] == f"{folder / 'b.csv'},s3a://x/c.csv"
@@ -135,7 +143,9 @@ def test_dependencies_are_found_beside_the_manifest(folder):
 
 
 def test_a_missing_main_file_names_the_nearest(folder):
-    with pytest.raises(ManifestError, match=r"spec\.mainApplicationFile: no such file: .*man\.py; did you mean main\.py\?"):
+    with pytest.raises(
+        ManifestError, match=r"spec\.mainApplicationFile: no such file: .*man\.py; did you mean main\.py\?"
+    ):
         plan(folder, mainApplicationFile="man.py")
     with pytest.raises(ManifestError, match=r"spec\.deps\.jars\[0\]: no such file"):
         plan(folder, deps={"jars": ["x.jar"]})
@@ -144,9 +154,8 @@ def test_a_missing_main_file_names_the_nearest(folder):
 def test_a_path_in_the_image_is_taken_from_beside_the_manifest_and_said(folder):
     submission = plan(folder, mainApplicationFile="local:///opt/app/main.py")
     assert submission.main_file == str(folder / "main.py")
-    assert submission.notes == (
-        f"spec.mainApplicationFile: local:///opt/app/main.py is in the image; taken here from {folder / 'main.py'}",
-    )
+    where = f"local:///opt/app/main.py is in the image; taken here from {folder / 'main.py'}"
+    assert submission.notes == (f"spec.mainApplicationFile: {where}",)
 
 
 def test_notes_name_meaningless_fields_and_another_spark(folder):

@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 import pytest
+
 from rekindle.api.settings import RecoverySpec, RekindleSettings
 from rekindle.api.spark_application import RestartPolicy
 from rekindle.local.submission import ExecutorShape, Submission
@@ -24,6 +25,7 @@ class Program(Submission):
         known = {
             "ATTEMPT": int(conf["spark.rekindle.driver.attempt"]),
             "TAKEOVER": conf["spark.rekindle.driver.takeover"],
+            "ERROR": conf["spark.rekindle.driver.error"],
         }
         return [conf["spark.pyspark.driver.python"], "-c", f"{known}\nglobals().update({known})\n{self.code}"]
 
@@ -94,9 +96,7 @@ def test_a_driver_that_finishes_ends_the_run(supervise):
 
 
 def test_a_killed_driver_is_followed_by_one_that_may_take_over(supervise):
-    outcome, screen = supervise(
-        "print(ATTEMPT, TAKEOVER)\nif ATTEMPT < 3:\n    import os; os.kill(os.getpid(), 9)"
-    )
+    outcome, screen = supervise("print(ATTEMPT, TAKEOVER)\nif ATTEMPT < 3:\n    import os; os.kill(os.getpid(), 9)")
     assert (outcome.code, outcome.drivers) == (0, 3)
     assert screen.out == ["1 false", "2 true", "3 true"]
     assert screen.lines == [
@@ -144,7 +144,7 @@ def test_the_error_that_a_driver_left_sets_exit_code_and_message(supervise, code
     outcome, _ = supervise(
         "import json, os, sys\n"
         f"error = {{'exitCode': {code}, 'message': 'it is so', 'remedy': 'do this'}}\n"
-        "open(os.environ['REKINDLE_DRIVER_ERROR'], 'w').write(json.dumps(error))\n"
+        "open(ERROR, 'w').write(json.dumps(error))\n"
         "sys.exit(1)",
         RestartPolicy(type="Never"),
     )
@@ -155,10 +155,12 @@ def test_an_error_of_an_earlier_driver_is_not_the_last_one_s(supervise):
     outcome, _ = supervise(
         "import os\n"
         "if ATTEMPT == 1:\n"
-        "    open(os.environ['REKINDLE_DRIVER_ERROR'], 'w').write('{\"exitCode\": 4}')\n"
+        "    open(ERROR, 'w').write('{\"exitCode\": 4}')\n"
         "    os.kill(os.getpid(), 9)\n"
+        "raise ValueError('bad row')"
     )
-    assert outcome.code == 0
+    assert outcome.code == 1
+    assert outcome.message.endswith("ValueError: bad row")
 
 
 def test_a_wrong_pipeline_is_a_usage_error(supervise):

@@ -4,6 +4,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from rekindle.local.throttle import CgroupThrottle, DutyCycleThrottle, cgroup_parent
 
 V1 = "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n"
@@ -17,7 +18,11 @@ OTHER = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup /sys/fs/cgroup/memory cgroup 
         (OTHER + V1, "5:memory:/\n4:cpu,cpuacct:/user/me\n0::/\n", "/sys/fs/cgroup/cpu,cpuacct/user/me"),
         (OTHER + V1, "4:cpu,cpuacct:/\n", "/sys/fs/cgroup/cpu,cpuacct"),
         (V2, "0::/user.slice/me\n", "/sys/fs/cgroup/user.slice/me"),
-        (V1 + "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n", "4:cpu:/a\n0::/b\n", "/sys/fs/cgroup/cpu,cpuacct/a"),
+        (
+            V1 + "cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n",
+            "4:cpu:/a\n0::/b\n",
+            "/sys/fs/cgroup/cpu,cpuacct/a",
+        ),
         (OTHER, "5:memory:/\n", None),
         ("", "", None),
     ],

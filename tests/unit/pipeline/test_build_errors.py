@@ -50,8 +50,7 @@ def test_a_pipeline_name_that_is_no_file_name(name):
 @pytest.mark.parametrize("count", [0, -1, True, 2.5, "8"])
 def test_default_partitions_that_are_no_number_of_partitions(count):
     assert complaint(Pipeline("delays", default_partitions=count)) == (
-        f"pipeline 'delays' has default_partitions={count!r}\n"
-        "-> default_partitions is a whole number of at least 1"
+        f"pipeline 'delays' has default_partitions={count!r}\n-> default_partitions is a whole number of at least 1"
     )
 
 
@@ -97,8 +96,7 @@ def test_something_that_is_no_function():
     pipeline = one_source()
     pipeline.sink("out", name="report")(len)  # type: ignore[type-var]
     assert complaint(pipeline) == (
-        "sink 'report' (no function) is a builtin_function_or_method\n"
-        "-> decorate a function that returns a DataFrame"
+        "sink 'report' (no function) is a builtin_function_or_method\n-> decorate a function that returns a DataFrame"
     )
 
 
@@ -108,22 +106,22 @@ def test_coroutines_and_generators():
     def many(flights):
         yield flights
 
-    fns: tuple[Any, ...] = (later, many)
+    async def many_later(flights):
+        yield flights
+
+    fns: tuple[Any, ...] = (later, many, many_later)
     for fn in fns:
         pipeline = one_source()
         pipeline.sink("out", name="report")(fn)
         assert complaint(pipeline) == (
-            "sink 'report' is a coroutine or a generator\n"
-            "-> write a plain function that returns one DataFrame"
+            "sink 'report' is a coroutine or a generator\n-> write a plain function that returns one DataFrame"
         )
 
 
 def test_star_parameters():
     pipeline = one_source()
     pipeline.sink("out", name="report")(lambda *inputs: inputs)
-    assert complaint(pipeline) == (
-        "sink 'report' takes *inputs\n-> name each stage it reads as a parameter of its own"
-    )
+    assert complaint(pipeline) == ("sink 'report' takes *inputs\n-> name each stage it reads as a parameter of its own")
     pipeline = one_source()
     pipeline.sink("out", name="report")(lambda flights, **others: flights)
     assert complaint(pipeline) == (
@@ -181,6 +179,13 @@ def without_result(flights) -> None: ...
 def wrong_session(flights, spark: dict): ...
 
 
+class Column:
+    __module__ = "pyspark.sql.column"
+
+
+def a_column(flights) -> Column: ...  # type: ignore[empty-body]
+
+
 @pytest.mark.parametrize(
     ("fn", "problem", "remedy"),
     [
@@ -192,6 +197,7 @@ def wrong_session(flights, spark: dict): ...
         ),
         (in_pandas, "has the type hint pd.DataFrame for the result", "it is a pyspark.sql.DataFrame"),
         (without_result, "has the type hint None for the result", "it is a pyspark.sql.DataFrame"),
+        (a_column, "has the type hint Column for the result", "it is a pyspark.sql.DataFrame"),
         (wrong_session, "has the type hint dict for parameter 'spark'", "it is a pyspark.sql.SparkSession"),
     ],
 )
@@ -254,8 +260,7 @@ def test_flags_that_are_no_flags(option):
 
 def test_determinism_that_is_no_answer():
     assert complaint(three_stages(deterministic="maybe")) == (
-        "stage 'delayed' has deterministic='maybe'\n"
-        "-> it is True, False, or None to go by the digests of the results"
+        "stage 'delayed' has deterministic='maybe'\n-> it is True, False, or None to go by the digests of the results"
     )
 
 
@@ -271,8 +276,7 @@ def test_keys_that_are_no_columns(keys):
 
 def test_a_key_named_twice():
     assert complaint(three_stages(partition_by=["day", "carrier", "day"])) == (
-        "stage 'delayed' names a column twice in partition_by=('day', 'carrier', 'day')\n"
-        "-> name each column once"
+        "stage 'delayed' names a column twice in partition_by=('day', 'carrier', 'day')\n-> name each column once"
     )
 
 
@@ -285,8 +289,7 @@ def test_partitions_that_are_no_number_of_partitions(count):
 
 def test_an_exchange_that_does_not_exist():
     assert complaint(three_stages(exchange="bloking")) == (
-        "stage 'delayed' has exchange='bloking'\n"
-        "-> did you mean 'blocking'? it is one of blocking, pipelined, cached"
+        "stage 'delayed' has exchange='bloking'\n-> did you mean 'blocking'? it is one of blocking, pipelined, cached"
     )
     assert complaint(three_stages(exchange="x")) == (
         "stage 'delayed' has exchange='x'\n-> it is one of blocking, pipelined, cached"
@@ -380,9 +383,7 @@ def test_broadcast_of_no_name():
 def test_an_input_that_no_stage_makes():
     pipeline = three_stages()
     pipeline.sink("out/more", name="more")(lambda fligts: fligts)
-    assert complaint(pipeline) == (
-        "sink 'more' reads 'fligts', which no stage makes\n-> did you mean 'flights'?"
-    )
+    assert complaint(pipeline) == ("sink 'more' reads 'fligts', which no stage makes\n-> did you mean 'flights'?")
     pipeline = three_stages()
     pipeline.sink("out/more", name="more")(lambda zzz: zzz)
     assert complaint(pipeline) == (
@@ -448,9 +449,7 @@ def test_a_pipelined_stage_with_two_readers():
 def test_a_sink_without_a_place():
     pipeline = one_source()
     pipeline.sink(report)  # type: ignore[arg-type]
-    assert complaint(pipeline) == (
-        "sink 'report' says not where to\n-> @pipeline.sink('out/report') names a folder"
-    )
+    assert complaint(pipeline) == ("sink 'report' says not where to\n-> @pipeline.sink('out/report') names a folder")
 
 
 def report(flights): ...
@@ -499,8 +498,7 @@ def test_two_sinks_to_one_path(first, second):
     pipeline.sink(second, name="again")(report)
     target = FileSink(second).target
     assert complaint(pipeline) == (
-        f"sink 'again' writes to the same path as sink 'report' ({target})\n"
-        "-> give each sink a folder of its own"
+        f"sink 'again' writes to the same path as sink 'report' ({target})\n-> give each sink a folder of its own"
     )
 
 

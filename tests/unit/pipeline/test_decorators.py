@@ -42,9 +42,7 @@ def test_both_ways_of_decorating_declare_the_same():
     called.stage()(delayed)
     for pipeline in (bare, called):
         pipeline.sink("out", name="report")(lambda delayed: delayed)
-    assert [(s.name, s.fn) for s in bare.build().stages[:2]] == [
-        (s.name, s.fn) for s in called.build().stages[:2]
-    ]
+    assert [(s.name, s.fn) for s in bare.build().stages[:2]] == [(s.name, s.fn) for s in called.build().stages[:2]]
 
 
 def test_a_stage_has_the_name_of_its_function_unless_another_is_given():

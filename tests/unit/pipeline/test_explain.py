@@ -17,7 +17,7 @@ def all_kinds() -> Pipeline:
     def airlines(spark):
         """Names of airlines."""
 
-    @pipeline.source(exchange="pipelined")
+    @pipeline.source(exchange="pipelined", deterministic=True)
     def raw(spark):
         """Flights as they came."""
 
@@ -56,8 +56,7 @@ report    named, busy        8 × rebalanced               blocking   -> csv fil
 Regions (what restarts together)
 - airlines.map: one region; made again, it restarts the whole stage unless its output proves equal
 - airlines: 1 region, one per result partition
-- flights.map: one region, with raw computed inside; made again, it restarts the whole stage \
-unless its output proves equal
+- flights.map: one region, with raw computed inside; made again alone, for it promises the same rows
 - flights: 12 regions, one per result partition
 - busy: one region; lost with its executors and then computed again
 - named: 12 regions, one per result partition
@@ -144,9 +143,7 @@ def test_every_stage_that_is_not_speculated_says_why(options, expected):
 
 def test_a_reason_inside_a_region_names_the_stage_it_comes_from():
     assert (
-        speculation_of(
-            three_stages(exchange="pipelined", speculation=False), enabled=True, sink_enabled=True
-        )["report"]
+        speculation_of(three_stages(exchange="pipelined", speculation=False), enabled=True, sink_enabled=True)["report"]
         == "no delayed, computed inside it: the stage says speculation=False"
     )
 
@@ -180,7 +177,5 @@ def test_a_stream_with_speculation_is_not_explained_but_refused():
     pipeline.source(name="clicks", streaming=True, speculation=False)(lambda spark: spark)
     pipeline.sink("out", name="report")(lambda clicks: clicks)
     for form in (explain, mermaid):
-        with pytest.raises(
-            PipelineError, match="source 'clicks' is a streaming source and speculation is on"
-        ):
+        with pytest.raises(PipelineError, match="source 'clicks' is a streaming source and speculation is on"):
             form(pipeline.build(), SpeculationOptions(enabled=True))

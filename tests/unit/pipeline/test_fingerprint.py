@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from rekindle.pipeline import Pipeline
+from rekindle.pipeline import Pipeline, Sink
 from tests.unit.pipeline.helpers import three_stages
 
 MODULE = '''
@@ -131,9 +131,7 @@ def test_what_changes_a_fingerprint(change):
         pytest.param(('{"UA", "AA", "B6"', '{"B6", "AA", "UA"'), id="the order of a set"),
         pytest.param(('"carrier")', '"carrier", speculation=False)'), id="speculation"),
         pytest.param(('"carrier")', '"carrier", deterministic=True)'), id="determinism"),
-        pytest.param(
-            ("pipeline = Pipeline", "UNUSED = 7\npipeline = Pipeline"), id="a value it does not name"
-        ),
+        pytest.param(("pipeline = Pipeline", "UNUSED = 7\npipeline = Pipeline"), id="a value it does not name"),
     ],
 )
 def test_what_leaves_a_fingerprint_alone(change):
@@ -150,6 +148,47 @@ def test_a_sink_is_its_path_and_format():
 
     assert of("'csv'") != of("'parquet'")
     assert of("'csv', mode='overwrite'") == of("'csv'")
+
+
+def test_a_sink_of_another_kind_is_what_it_writes_to():
+    class Queue(Sink):
+        def __init__(self, target: str) -> None:
+            self.name = target
+
+        @property
+        def target(self) -> str:
+            return self.name
+
+    def of(target: str) -> str:
+        pipeline = three_stages()
+        pipeline.sink(Queue(target), name="sent")(lambda delayed: delayed)
+        return pipeline.build().fingerprint("sent")
+
+    assert of("queue:a") == of("queue:a")
+    assert of("queue:a") != of("queue:b")
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("(1, 2)", "(2, 1)"),
+        ("[1, 2]", "(1, 2)"),
+        ("[(1, {2})]", "[(1, {3})]"),
+        ('{"a": 1}', '{"a": 2}'),
+        ('{"a": 1}', '{"b": 1}'),
+        ("b'x'", "'x'"),
+        ("StructType([StructField('a', LongType())])", "StructType([StructField('b', LongType())])"),
+        ("StructType([StructField('a', LongType())])", "StructType([StructField('a', StringType())])"),
+    ],
+)
+def test_values_of_many_kinds_count(before, after):
+    types = ("import datetime", "import datetime\nfrom pyspark.sql.types import *")
+
+    def of(value: str) -> str:
+        return fingerprint(types, ("LIMIT = 15", f"LIMIT = {value}"))
+
+    assert of(before) == of(before)
+    assert of(before) != of(after)
 
 
 @pytest.mark.parametrize("exchange", ["pipelined", "cached"])
@@ -192,8 +231,9 @@ def test_a_decorated_function_is_looked_through():
     assert fingerprint(change, inside) != fingerprint(change)
 
 
-def test_objects_with_an_address_do_not_count():
-    change = ("LIMIT = 15", "LIMIT = object()")
+@pytest.mark.parametrize("value", ["object()", "[object()]", "print", "datetime", "SimpleNamespace(a=object())"])
+def test_objects_with_an_address_do_not_count(value):
+    change = ("LIMIT = 15", f"from types import SimpleNamespace\nLIMIT = {value}")
     assert fingerprint(change) == fingerprint(change)
 
 

@@ -42,9 +42,7 @@ def test_a_pointwise_stage_is_one_vertex():
     pipeline = Pipeline("p")
     pipeline.source(name="airlines", partitions=1)(lambda spark: spark)
     pipeline.source(name="flights", partitions=4)(lambda spark: spark)
-    pipeline.sink("out", name="report", pointwise=True, broadcast="airlines")(
-        lambda flights, airlines: flights
-    )
+    pipeline.sink("out", name="report", pointwise=True, broadcast="airlines")(lambda flights, airlines: flights)
     graph = pipeline.build()
     assert vertices(graph)["report"].parallelism == 4
     assert "report.map" not in vertices(graph)
@@ -89,9 +87,7 @@ def test_a_result_read_pointwise_and_whole_is_one_edge_to_all():
 @pytest.mark.requirement("S6-10")
 def test_a_cached_stage_is_one_execution_vertex_with_cached_results():
     pipeline = three_stages(exchange="cached", partition_by="carrier", partitions=5)
-    pipeline.sink("out/more", name="more", pointwise=True, broadcast="delayed")(
-        lambda flights, delayed: flights
-    )
+    pipeline.sink("out/more", name="more", pointwise=True, broadcast="delayed")(lambda flights, delayed: flights)
     graph = pipeline.build()
     assert vertices(graph)["delayed"].parallelism == 1
     assert "delayed.map" not in vertices(graph)

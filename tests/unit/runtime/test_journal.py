@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.journal import Journal, JournalFollower, note, read_run
 from rekindle.runtime.layout import RunLayout

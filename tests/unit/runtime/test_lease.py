@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.layout import LEASE
 from rekindle.runtime.lease import Lease

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+
 from rekindle.runtime.errors import StoreFull, StoreRefused
 from rekindle.runtime.store import PosixStore
 

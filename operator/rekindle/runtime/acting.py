@@ -1,0 +1,168 @@
+"""Acting: carrying out what the core decided, on Spark."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+from rekindle.core import actions as act
+from rekindle.core import events as ev
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.runtime.journal import Record
+from rekindle.runtime.state import RunState
+
+_ANSWER_SECONDS = 5.0
+
+
+class Actor:
+    """Carries out actions for one run. `outcome` is set when the core has finished or given up."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+        self.outcome: act.Finish | act.Fail | None = None
+
+    def do(self, action: act.Action) -> None:
+        match action:
+            case act.Deploy(deployments=deployments):
+                for deployment in deployments:
+                    if deployment.speculative:
+                        self._start_copy(deployment)
+            case act.Cancel(attempts=attempts, reason=reason):
+                for attempt in attempts:
+                    self._cancel(attempt, reason)
+            case act.Block(node=node):
+                self._exclude_node(node)
+            case act.Restart(vertices=vertices):
+                self._forget(vertices)
+            case act.Release(vertex=name):
+                self.state.committed.release(name)
+                self.state.retire(name)
+            case act.Finish() | act.Fail():
+                self.outcome = action
+            case _:
+                pass
+
+    def _start_copy(self, deployment: act.Deployment) -> None:
+        vertex = deployment.attempt.vertex_id
+        run = self.state.runs.get(vertex.vertex)
+        if run is None or run.planned is None:
+            return
+        unasked = run.unasked.pop(vertex.subtask, None)
+        if unasked is not None and unasked.node not in self.state.core.blocked_nodes(time.time()):
+            self.state.bindings.adopt(unasked, deployment.attempt)  # Spark's own speculation was quicker
+            now = time.time()
+            self.state.see(ev.AttemptDeployed(deployment.attempt, unasked.node, unasked.started_at), now)
+            return
+        run.submit_copy(vertex.subtask, deployment.version, deployment.attempt.attempt)
+
+    def _cancel(self, attempt: ExecutionAttemptID, reason: str) -> None:
+        """A loser: end its job if it is a copy, free its slot if it is a task of the stage's own job."""
+        run = self.state.runs.get(attempt.vertex_id.vertex)
+        if run is None:
+            return
+        for copy in run.copies:
+            if (copy.partition, copy.attempt) == (attempt.vertex_id.subtask, attempt.attempt):
+                copy.job.cancel()
+                self.state.see(ev.AttemptCanceled(attempt), time.time())
+                return
+        task = self.state.bindings.task_of(attempt)
+        if task is not None:
+            self.state.scheduler.kill_task(task, reason)
+        self.state.see(ev.AttemptCanceled(attempt), time.time())
+
+    def _forget(self, vertices: Iterable[ExecutionVertexID]) -> None:
+        """Restarted vertices: stop their jobs; a restarted map side makes the whole plan void."""
+        touched = {vertex.vertex for vertex in vertices}
+        for stage in self.state.graph.stages:
+            run = self.state.runs.get(stage.name)
+            if run is None:
+                continue
+            if f"{stage.name}.map" in touched and not stage.deterministic:
+                self.state.retire(stage.name)
+            elif stage.name in touched or f"{stage.name}.map" in touched:
+                run.cancel()
+        for stage in self.state.graph.stages:
+            if stage.exchange is ExchangeMode.CACHED and stage.name in touched:
+                self.state.inputs.drop_cached(stage.name)
+
+    def _exclude_node(self, node: str) -> None:
+        if not self.state.scheduler.can_exclude():
+            return
+        for executor, where in self.state.scheduler.executors().items():
+            if where == node:
+                self.state.scheduler.exclude(executor, where)
+
+    def keep_blocks(self, now: float) -> None:
+        """Spark's exclusion has one time-out and does not renew; ours may last longer."""
+        blocked = self.state.core.blocked_nodes(now)
+        if not blocked or not self.state.scheduler.can_exclude():
+            return
+        excluded = self.state.scheduler.excluded()
+        for executor, node in self.state.executors.items():
+            if node in blocked and executor not in excluded:
+                self.state.scheduler.exclude(executor, node)
+
+    def give_up_hung_executors(self, found: ev.SlowTasksFound) -> None:
+        """A copy that is slow itself, while map outputs lie on a blocked node: does that executor live?"""
+        blocked = self.state.core.blocked_nodes(time.time())
+        for vertex, attempts, _ in found.slow:
+            run = self.state.runs.get(vertex.vertex)
+            copies = {copy.attempt for copy in run.copies} if run else set()
+            if run is None or not any(attempt.attempt in copies for attempt in attempts):
+                continue
+            for executor in run.map_output_holders():
+                node = self.state.executors.get(executor)
+                if node in blocked and not self.state.scheduler.answers(executor, _ANSWER_SECONDS):
+                    self.state.note(
+                        "ExecutorGivenUp",
+                        executor=executor,
+                        node=node,
+                        stage=vertex.vertex,
+                        reason="it holds map outputs that a copy waits for, and does not answer",
+                    )
+                    self.state.scheduler.kill_executor(executor)
+
+
+def told(action: act.Action, now: float) -> Record | None:
+    """The record of an action for readers; deployments and cancellations are many and follow from events."""
+    match action:
+        case act.Restart(vertices=vertices, cause=cause, reused=reused):
+            return {
+                "t": now,
+                "kind": "action",
+                "action": "Restart",
+                "vertices": [[one.vertex, one.subtask] for one in vertices],
+                "cause": cause,
+                "reused": reused,
+            }
+        case act.Block(node=node, until=until, cause=cause):
+            return {
+                "t": now,
+                "kind": "action",
+                "action": "Block",
+                "node": node,
+                "until": until,
+                "cause": cause,
+            }
+        case act.Unblock(node=node, reason=reason) | act.BlockRefused(node=node, reason=reason):
+            return {
+                "t": now,
+                "kind": "action",
+                "action": type(action).__name__,
+                "node": node,
+                "reason": reason,
+            }
+        case act.Deploy(deployments=deployments):
+            copies = [
+                [one.attempt.vertex_id.vertex, one.attempt.vertex_id.subtask, one.attempt.attempt]
+                for one in deployments
+                if one.speculative
+            ]
+            return {"t": now, "kind": "action", "action": "Speculate", "attempts": copies} if copies else None
+        case act.Release(vertex=vertex):
+            return {"t": now, "kind": "action", "action": "Release", "stage": vertex}
+        case act.Fail(cause=cause):
+            return {"t": now, "kind": "action", "action": "Fail", "cause": cause}
+        case _:
+            return None

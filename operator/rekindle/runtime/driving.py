@@ -1,0 +1,131 @@
+"""Driving: what should run, and does it?
+
+Level triggered: at the end of every round the partitions that the core has deployed are compared with those
+that some Spark job is working on. A job that was lost, cancelled or never started is found whatever the
+reason.
+"""
+
+from __future__ import annotations
+
+from rekindle.core.ids import ExecutionVertexID
+from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.inputs import StoredResult, input_versions
+from rekindle.runtime.observer import Observer
+from rekindle.runtime.publish import sink_of
+from rekindle.runtime.stage_run import StageRun
+from rekindle.runtime.state import RunState
+from rekindle.runtime.task import WriterSpec
+
+
+class StageDriver:
+    """Plans stages and submits their jobs.
+
+    Args:
+        observer: is asked whether inputs are still there before a stage is planned on them.
+    """
+
+    def __init__(self, state: RunState, observer: Observer) -> None:
+        self.state, self._observer = state, observer
+
+    def drive(self, now: float) -> None:
+        for stage in self.state.stored_stages():
+            wanted = self._wanted(stage)
+            if wanted:
+                self._drive_stage(stage, wanted, now)
+
+    def _wanted(self, stage: Stage) -> dict[int, int]:
+        """Partitions that the core has deployed and that are not finished: partition -> version."""
+        return {
+            partition: self.state.core.version(ExecutionVertexID(stage.name, partition))
+            for partition in self.state.core.unfinished(stage.name)
+            if self.state.core.is_deployed(ExecutionVertexID(stage.name, partition))
+        }
+
+    def _drive_stage(self, stage: Stage, wanted: dict[int, int], now: float) -> None:
+        inputs = input_versions(self.state.graph, stage, self.state.versions())
+        run = self.state.runs.get(stage.name)
+        if run is not None and run.inputs != inputs:
+            self.state.retire(stage.name)
+            run = None
+        if run is None:
+            self._plan(stage, inputs, now)
+            return
+        if run.planned is None:
+            return
+        self._note_planned(run)
+        covered = run.covered()
+        stale = [
+            job
+            for job in run.jobs
+            if not job.ended
+            and any(
+                partition in wanted and run.version_of(partition) != wanted[partition] for partition in job.partitions
+            )
+        ]
+        for job in stale:
+            job.cancel()
+        missing = {partition: version for partition, version in wanted.items() if covered.get(partition) != version}
+        if missing and not stale:
+            run.submit(missing)
+
+    def _plan(self, stage: Stage, inputs: tuple[tuple[str, tuple[int, ...]], ...], now: float) -> None:
+        """Plan a stage, unless an input has lost data that it needs: then the core restarts the producers."""
+        before = len(self.state.actions)
+        self._observer.see_missing_data([name for name, _ in inputs], now)
+        if len(self.state.actions) != before:
+            return  # the core has answered: carried out first, planned again next round
+        run = StageRun(stage, self.state.scheduler, inputs, self.state.graph.name, self.state.wake.set)
+        self.state.runs[stage.name] = run
+        stored = {name: self._stored(name) for name, _ in inputs}
+        run.unreadable = frozenset(
+            partition
+            for name, result in stored.items()
+            for partition in result.unreadable
+            if isinstance(stage.distribution, Pointwise) and stage.distribution.source == name
+        )
+        run.plan_in_background(
+            lambda: self.state.inputs.frame(stage, stored.__getitem__),
+            lambda _, hashed: self._writer(stage, hashed),
+        )
+        self.state.note("StageStarted", stage=stage.name, partitions=stage.partitions)
+
+    def _stored(self, name: str) -> StoredResult:
+        manifests = tuple(self.state.manifests(name))
+        unreadable = frozenset(one.partition for one in manifests if self.state.committed.missing(one))
+        return StoredResult(self.state.schemas[name], manifests, unreadable)
+
+    def _note_planned(self, run: StageRun) -> None:
+        assert run.planned is not None
+        name, schema = run.stage.name, run.planned.schema
+        if run.noted:
+            return
+        run.noted = True
+        known = self.state.schemas.get(name)
+        if known is not None and known != schema and len(self.state.core.unfinished(name)) < run.stage.partitions:
+            raise StoreRefused(
+                f"stage {name}: its schema changed since this run began\n  stored: {known}\n  now:    {schema}",
+                remedy="undo the change of its input or code, or begin anew with --fresh",
+                stage=name,
+            )
+        self.state.schemas[name] = schema
+        self.state.note(
+            "StagePlanned",
+            stage=name,
+            schema=schema,
+            comparable=run.planned.hashed,
+            map_side=run.planned.has_map_side,
+        )
+
+    def _writer(self, stage: Stage, hashed: bool) -> WriterSpec:
+        layout, sink = self.state.open_run.layout, sink_of(stage)
+        return WriterSpec(
+            root=str(self.state.open_run.root),
+            stage=stage.name,
+            writer=self.state.open_run.writer,
+            manifests=layout.manifests(stage.name),
+            data=tuple(layout.data(stage.name, volume) for volume in range(layout.volumes)),
+            format=sink.format if sink else "parquet",
+            hashed=hashed,
+        )

@@ -1,0 +1,238 @@
+"""Looking: from manifests and Spark's status to events of the core.
+
+Truth is manifests and the ends of Spark's jobs. Everything else that is seen here is a hint which may come a
+round later. Nothing here acts on what it sees; that is `acting`, once the journal has it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from rekindle.core import events as ev
+from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
+from rekindle.core.job_graph import ResultKind
+from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import InputLost
+from rekindle.runtime.failures import classify_job_error, classify_task_error
+from rekindle.runtime.inputs import cached_inputs
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
+from rekindle.runtime.stage_run import CopyJob, StageRun
+from rekindle.runtime.state import RunState
+
+_MAX_REPLANS = 3
+
+
+class Observer:
+    """Sees for one run; every method hands what it saw to `state.see`."""
+
+    def __init__(self, state: RunState) -> None:
+        self.state = state
+        self._replans: Counter[str] = Counter()
+
+    def see_executors(self, now: float) -> None:
+        executors = self.state.scheduler.executors()
+        nodes = tuple(sorted(set(executors.values())))
+        if nodes and nodes != tuple(sorted(set(self.state.executors.values()))):
+            self.state.see(ev.NodesChanged(nodes), now)
+        gone = set(self.state.executors) - set(executors)
+        if gone:
+            self.state.note(
+                "ExecutorsLost", executors=sorted(gone), nodes=sorted({self.state.executors[one] for one in gone})
+            )
+            self._see_cached_loss(now)
+        self.state.executors = executors
+
+    def _see_cached_loss(self, now: float) -> None:
+        """An executor is gone, and with it perhaps persisted partitions: best effort means given up."""
+        lost = tuple(ResultPartitionID(name, 0) for name in self.state.inputs.cached)
+        if lost:
+            for partition in lost:
+                self.state.inputs.drop_cached(partition.vertex)
+            self.state.see(ev.PartitionsLost(lost, reason="an executor that held cached partitions is gone"), now)
+
+    def see_stage(self, run: StageRun, now: float) -> None:
+        if isinstance(run.error, InputLost) and self._replans[run.stage.name] < _MAX_REPLANS:
+            self._replans[run.stage.name] += 1
+            self.state.retire(run.stage.name)
+            return
+        if run.error is not None:
+            raise run.error
+        if run.planned is None:
+            return
+        views: list[StageView] = []
+        for job in run.all_jobs():
+            ended = job.ended  # asked before looking, so that the last look comes after the end
+            if job.group not in run.reported_jobs:
+                seen = self.state.scheduler.stages_of(job.group)
+                views += seen
+                self._see_tasks(run, job, seen, now)
+                if ended:
+                    run.reported_jobs.add(job.group)
+                    self._see_ended(run, job, now)
+        self.see_commits(run.stage, now, run)
+        self._see_lost_map_outputs(run, views, now)
+
+    def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
+        """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
+        copy = next((copy for copy in run.copies if copy.job is job), None)
+        result_stage = max((view.stage for view in views), default=-1)
+        for view in views:
+            for task in run.new_tasks(view):
+                if view.stage == result_stage:
+                    self._see_result_task(run, task, copy, now)
+                elif task.status == "FAILED" and self.state.bindings.first_failure(task):
+                    self.state.note(
+                        "MapTaskFailed", stage=run.stage.name, node=task.node, error=(task.error or "")[:500]
+                    )
+
+    def _see_result_task(self, run: StageRun, task: TaskView, copy: CopyJob | None, now: float) -> None:
+        attempt = self.state.bindings.attempt_of(task)
+        if attempt is None:
+            attempt = self.state.bindings.bind(task, run.stage.name, copy, self.state.core)
+            if attempt is None:
+                run.unasked[task.partition] = task
+                return
+            self.state.see(ev.AttemptDeployed(attempt, node=task.node, started_at=task.started_at), now)
+        if task.status == "FAILED" and self.state.bindings.first_failure(task):
+            failure = classify_task_error(task.error or "", run.stage, task.partition, self.state.is_damaged)
+            self.state.last_failure = failure
+            self.state.see(ev.AttemptFailed(attempt, failure.cause), now)
+
+    def _see_ended(self, run: StageRun, job: SparkJob, now: float) -> None:
+        """A Spark job that failed although nobody cancelled it: Spark has given up."""
+        if job.error is None or job.cancelled:
+            return
+        failure = classify_job_error(job.error, run.stage, self.state.is_damaged)
+        self.state.last_failure = failure
+        if failure.fatal:
+            raise failure.error
+        partition = failure.partition if failure.partition is not None else job.partitions[0]
+        attempts = self.state.core.current_executions(ExecutionVertexID(run.stage.name, partition))
+        live = [one for one in attempts if not one.state.is_terminal]
+        if live:
+            self.state.see(ev.AttemptFailed(live[0].attempt_id, failure.cause), now)
+
+    def see_commits(self, stage: Stage, now: float, run: StageRun | None = None) -> None:
+        """Partitions whose manifest is there. The last one of a stage that shuffled is checked first."""
+        fresh = [
+            one
+            for one in self.state.committed.scan(stage.name)
+            if self.state.is_current(one.stage, one.partition, one.version)
+        ]
+        self._see_damaged_manifests(stage, now)
+        if not fresh or self.state.core.is_finished(stage.name):
+            return
+        if run is not None and run.shuffles and not stage.deterministic:
+            reason = self._mixed(run, fresh)
+            if reason:
+                self.state.see(ev.PartitionsLost((ResultPartitionID(f"{stage.name}.map", 0),), reason), now)
+                return
+        if run is not None:
+            self._see_map_side_finished(run, now)
+        for manifest in fresh:
+            vertex = ExecutionVertexID(stage.name, manifest.partition)
+            attempt = self.state.bindings.winner(
+                manifest, self.state.core, vertex, ours=manifest.writer == self.state.open_run.writer
+            )
+            if attempt is None:
+                continue
+            node = self.state.bindings.node_of(manifest.task) or "unknown"
+            if not self.state.bindings.is_bound(attempt):  # it was over before it was seen
+                self.state.see(ev.AttemptDeployed(attempt, node, manifest.finished_at - manifest.seconds), now)
+            output = ev.PartitionOutput(manifest.rows, manifest.bytes, manifest.digest, node)
+            self.state.see(ev.AttemptFinished(attempt, finished_at=min(manifest.finished_at, now), output=output), now)
+        if self.state.core.is_finished(stage.name):
+            self._stage_finished(stage, run, now)
+
+    def _mixed(self, run: StageRun, fresh: Iterable[Manifest]) -> str | None:
+        """Only when this round completes the stage: whether its partitions read the same map outputs."""
+        left = set(self.state.core.unfinished(run.stage.name)) - {manifest.partition for manifest in fresh}
+        if left:
+            return None
+        tasks = [
+            manifest.task
+            for partition in range(run.stage.partitions)
+            if (manifest := self.state.current_manifest(run.stage.name, partition)) is not None
+            and manifest.writer == self.state.open_run.writer
+        ]
+        return run.mixed_map_outputs(min(tasks)) if tasks else None
+
+    def _see_map_side_finished(self, run: StageRun, now: float) -> None:
+        """The first result of a stage is there, so what feeds it inside Spark is too.
+
+        The digest of its map side may spare what an earlier run of the same map side fed (S7-7).
+        """
+        ready = dict.fromkeys(cached_inputs(self.state.graph, run.stage))
+        if run.shuffles and not isinstance(run.stage.distribution, Pointwise):
+            ready[f"{run.stage.name}.map"] = run.map_side_digest()
+        for name, digest in ready.items():
+            for execution in self.state.core.current_executions(ExecutionVertexID(name, 0)):
+                if not execution.state.is_terminal:
+                    output = ev.PartitionOutput(0, 0, digest, None)
+                    self.state.see(ev.AttemptDeployed(execution.attempt_id, node="*", started_at=now), now)
+                    self.state.see(ev.AttemptFinished(execution.attempt_id, now, output), now)
+
+    def _see_damaged_manifests(self, stage: Stage, now: float) -> None:
+        for (name, partition, version), why in list(self.state.committed.damaged.items()):
+            if name == stage.name and self.state.is_current(name, partition, version):
+                self.state.note("ManifestDamaged", stage=name, partition=partition, version=version, reason=why)
+                self.state.see(
+                    ev.PartitionsLost((ResultPartitionID(name, partition),), f"its manifest is damaged: {why}"),
+                    now,
+                )
+
+    def _see_lost_map_outputs(self, run: StageRun, views: list[StageView], now: float) -> None:
+        """The EPHEMERAL rule: Spark would recompute them silently; here it is a partition loss."""
+        if self.state.core.is_finished(run.stage.name) or not run.jobs:
+            return
+        reason = run.lost_map_output(views)
+        if reason is None:
+            return
+        if run.stage.deterministic:
+            self.state.note("MapOutputsRecomputed", stage=run.stage.name, reason=reason)
+            return
+        self.state.see(ev.PartitionsLost((ResultPartitionID(f"{run.stage.name}.map", 0),), reason), now)
+
+    def see_missing_data(self, stages: Iterable[str], now: float) -> None:
+        """Stored partitions whose files are gone or have another size than was written."""
+        for name in stages:
+            lost, reason = [], ""
+            for manifest in self.state.manifests(name):
+                missing = self.state.committed.missing(manifest)
+                if missing:
+                    lost.append(ResultPartitionID(name, manifest.partition))
+                    reason = missing
+            if lost:
+                self._see_partitions_lost(name, lost, reason, now)
+
+    def _see_partitions_lost(self, name: str, lost: list[ResultPartitionID], reason: str, now: float) -> None:
+        run = self.state.runs.get(name)
+        has_map = any(
+            edge.kind is ResultKind.EPHEMERAL and edge.consumer == name for edge in self.state.core.job_graph.edges
+        )
+        if has_map and (run is None or not run.map_side_intact()):
+            lost = [*lost, ResultPartitionID(f"{name}.map", 0)]
+        self.state.note(
+            "PartitionsLost",
+            stage=name,
+            partitions=[one.subtask for one in lost if one.vertex == name],
+            reason=reason,
+        )
+        self.state.see(ev.PartitionsLost(tuple(lost), reason), now)
+
+    def _stage_finished(self, stage: Stage, run: StageRun | None, now: float) -> None:
+        """All manifests are there: what still runs is cancelled, what lost is removed."""
+        if run is not None:
+            self.state.note_tasks(run)
+            run.cancel()
+        manifests = self.state.manifests(stage.name)
+        self.state.committed.remove_losers(stage.name, {one.partition: one.version for one in manifests})
+        self.state.note(
+            "StageFinished",
+            stage=stage.name,
+            rows=sum(one.rows for one in manifests),
+            bytes=sum(one.bytes for one in manifests),
+        )

@@ -1,0 +1,131 @@
+"""What the parts of the job master share: one run's core, jobs, and what was seen but is not yet durable."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.api.settings import RekindleSettings
+from rekindle.core import actions as act
+from rekindle.core import events as ev
+from rekindle.core.graph import ExecutionGraph
+from rekindle.core.ids import ExecutionVertexID
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.attempts import AttemptBindings
+from rekindle.runtime.committed import CommittedPartitions
+from rekindle.runtime.failures import Failure
+from rekindle.runtime.inputs import InputReader
+from rekindle.runtime.journal import Record, note
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.open_run import OpenRun
+from rekindle.runtime.scheduler import Scheduler
+from rekindle.runtime.stage_run import StageRun
+
+
+@dataclass
+class RunState:
+    """The state of a run in this driver. Only the job master's thread touches it, but for `wake`.
+
+    Attributes:
+        runs: [stage -> its plan and jobs, for as long as they are of use]
+        retired: plans whose jobs are cancelled and may not have ended yet.
+        schemas: [stage -> schema (Spark's JSON) of its stored result]
+        executors: [executor -> node], as last seen.
+        records: seen and not yet in the journal.
+        actions: the core's answers to them, to be carried out once they are.
+        last_failure: for the error message, should the core give up.
+    """
+
+    graph: PipelineGraph
+    settings: RekindleSettings
+    open_run: OpenRun
+    core: ExecutionGraph
+    scheduler: Scheduler
+    inputs: InputReader
+    schemas: dict[str, str]
+    runs: dict[str, StageRun] = field(default_factory=dict)
+    retired: list[StageRun] = field(default_factory=list)
+    bindings: AttemptBindings = field(default_factory=AttemptBindings)
+    executors: dict[str, str] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    actions: list[act.Action] = field(default_factory=list)
+    last_failure: Failure | None = None
+    wake: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def committed(self) -> CommittedPartitions:
+        return self.open_run.committed
+
+    def see(self, event: ev.Event, now: float) -> None:
+        """Hand an event to the core; its answer waits until the journal has the event."""
+        self.records.append({"t": now, "kind": "event", "event": ev.to_record(event)})
+        self.actions += self.core.handle(event, now)
+
+    def note(self, name: str, **fields: Any) -> None:
+        """Tell the journal's readers something."""
+        self.records.append(note(time.time(), name, **fields))
+
+    def retire(self, name: str) -> None:
+        """A plan is of no more use: its jobs are cancelled."""
+        run = self.runs.pop(name, None)
+        if run is not None:
+            self.note_tasks(run)
+            run.cancel()
+            self.retired = [one for one in self.retired if not one.join(0)] + [run]
+
+    def note_tasks(self, run: StageRun) -> None:
+        """How much Spark ran for a stage since the last such note, for the report."""
+        map_tasks, seconds = run.tasks_since()
+        self.note("StageTasks", stage=run.stage.name, map_tasks=map_tasks, task_seconds=round(seconds, 3))
+
+    def stored_stages(self) -> list[Stage]:
+        """Stages with a stored result, in topological order."""
+        return [stage for stage in self.graph.stages if stage.exchange is ExchangeMode.BLOCKING]
+
+    def finished_and_needed(self) -> list[str]:
+        """Finished results that an unfinished stage reads, or that a sink shows."""
+        needed = []
+        for stage in self.stored_stages():
+            readers = [
+                one
+                for one in self.graph.consumers(stage.name)
+                if one.exchange is not ExchangeMode.BLOCKING or not self.core.is_finished(one.name)
+            ]
+            if self.core.is_finished(stage.name) and (readers or stage.sink is not None):
+                needed.append(stage.name)
+        return needed
+
+    def versions(self) -> dict[str, tuple[int, ...]]:
+        """[stored stage -> current version of each partition]"""
+        return {
+            stage.name: tuple(
+                self.core.version(ExecutionVertexID(stage.name, partition)) for partition in range(stage.partitions)
+            )
+            for stage in self.stored_stages()
+        }
+
+    def manifests(self, name: str) -> list[Manifest]:
+        """Current manifests of a stage, in partition order; partitions without one are left out."""
+        found = [self.current_manifest(name, partition) for partition in range(self.graph.stage(name).partitions)]
+        return [manifest for manifest in found if manifest is not None]
+
+    def current_manifest(self, name: str, partition: int) -> Manifest | None:
+        version = self.core.version(ExecutionVertexID(name, partition))
+        return self.committed.get(name, partition, version)
+
+    def is_current(self, name: str, partition: int, version: int) -> bool:
+        """Whether that is the version under which the partition is committed now."""
+        return 0 <= partition < self.graph.stage(name).partitions and version == self.core.version(
+            ExecutionVertexID(name, partition)
+        )
+
+    def is_damaged(self, stage: str, partition: int, version: int) -> bool:
+        """Whether a stored partition cannot be read back: looked at when a task fails over it."""
+        manifest = self.committed.get(stage, partition, version)
+        if manifest is None or self.committed.missing(manifest):
+            return True
+        return manifest.corrupt(self.open_run.root) is not None

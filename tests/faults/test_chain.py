@@ -1,0 +1,131 @@
+"""One pipeline, one fault at a time: the same answer, and only what was lost is made again."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.faults.harness import Application, chain_is_right
+
+
+@pytest.fixture
+def sleeping(tmp_path: Path) -> Application:
+    return Application(tmp_path, "chain.py", "1.0", "sleep")
+
+
+@pytest.mark.requirement("S7-2", "S7-3", "S7-13")
+def test_a_killed_driver_costs_only_unfinished_partitions_of_a_pointwise_stage(sleeping):
+    outcome = sleeping.run("kill-driver@stage=worked,fraction=0.4")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+    assert outcome.report["drivers"] == 2
+    restarted = outcome.restarted()
+    assert set(restarted) == {"worked"}
+    assert 1 <= restarted["worked"] <= 5
+    assert outcome.stage("numbers")["rerun"] == 0
+
+
+@pytest.mark.requirement("S7-5", "S7-12")
+def test_a_killed_driver_in_a_stage_that_shuffles_reruns_that_stage_and_none_before_it(sleeping):
+    outcome = sleeping.run("kill-driver@stage=doubled")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+    restarted = outcome.restarted()
+    assert set(restarted) <= {"doubled", "doubled.map"}
+    assert restarted["doubled.map"] == 1
+    assert outcome.stage("worked")["rerun"] == outcome.stage("numbers")["rerun"] == 0
+
+
+@pytest.mark.requirement("S2-1", "S2-3", "S2-36", "S2-38", "S3-1", "S3-3")
+def test_a_slow_node_is_blocked_and_a_copy_elsewhere_wins(tmp_path):
+    burning = Application(tmp_path, "chain.py", "2.0", "burn")
+    outcome = burning.run("slow-node:node=1,factor=0.05@stage=worked", options=("--hold-cores", "0.6"))
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(burning)
+    assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}
+    assert outcome.stage("worked")["speculativeEffective"] >= 1
+    assert outcome.restarted() == {}
+
+
+@pytest.mark.requirement("S2-39")
+def test_a_hung_executor_is_left_behind(sleeping):
+    outcome = sleeping.run("hang-executor:node=2@stage=worked,fraction=0.2")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+    assert outcome.stage("worked")["speculativeEffective"] >= 1
+
+
+def test_a_killed_executor_costs_its_tasks(sleeping):
+    outcome = sleeping.run("kill-executor:node=1@stage=worked,fraction=0.2")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+    assert outcome.report["executorsLost"] >= 1
+    assert "worked" not in outcome.restarted()
+    assert outcome.stage("worked")["failed"] >= 1
+
+
+def test_a_killed_node_costs_its_tasks(sleeping):
+    outcome = sleeping.run("kill-node:node=3@stage=worked,fraction=0.2")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+
+
+@pytest.mark.requirement("S2-30", "S7-3", "S7-14")
+@pytest.mark.parametrize("fault", ["lose-partition", "corrupt-partition"])
+def test_a_stored_partition_that_cannot_be_read_is_made_again(sleeping, fault):
+    outcome = sleeping.run(f"{fault}:stage=numbers,partition=5@stage=worked,fraction=0.1")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+
+
+@pytest.mark.requirement("S7-3")
+def test_a_lost_volume_costs_its_share(tmp_path):
+    spread = Application(tmp_path, "chain.py", "0.7", "sleep", volumes=2)
+    outcome = spread.run("lose-volume:volume=1@stage=worked,fraction=0.2")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(spread)
+    lost = {name for loss in outcome.report["losses"] for name in [loss["stage"]]}
+    assert lost <= {"numbers", "worked"}
+    for loss in outcome.report["losses"]:
+        assert all(partition % 2 == 1 for partition in loss["partitions"])
+
+
+def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(sleeping):
+    process = subprocess.Popen(
+        sleeping.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "worked 1/" in line or "worked 2/" in line or "worked 3/" in line:
+                break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    outcome = sleeping.run()
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+    assert outcome.report["drivers"] == 2
+    assert outcome.stage("numbers")["rerun"] == 0
+
+
+def test_a_second_run_on_a_store_in_use_is_refused(sleeping):
+    first = subprocess.Popen(sleeping.command(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        assert first.stdout is not None
+        for line in first.stdout:
+            if "stage numbers" in line:
+                break
+        second = sleeping.run()
+        assert second.code == 4
+        assert "in use" in second.err + second.out
+        first.communicate(timeout=200)
+        assert first.returncode == 0
+    finally:
+        first.kill()
+    assert chain_is_right(sleeping)

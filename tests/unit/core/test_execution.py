@@ -1,0 +1,161 @@
+"""An execution vertex with several current executions."""
+
+import pytest
+
+from rekindle.core.execution import (
+    Execution,
+    ExecutionState,
+    ExecutionVertex,
+    ExecutionVertices,
+    InvariantViolation,
+)
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.core.job_graph import JobVertex
+
+VERTEX = ExecutionVertexID("delays", 3)
+PATHS = {
+    "CREATED": "",
+    "SCHEDULED": "SCHEDULED",
+    "DEPLOYING": "SCHEDULED DEPLOYING",
+    "INITIALIZING": "SCHEDULED DEPLOYING INITIALIZING",
+    "RUNNING": "SCHEDULED RUNNING",
+    "FINISHED": "SCHEDULED RUNNING FINISHED",
+    "CANCELING": "SCHEDULED RUNNING CANCELING",
+    "CANCELED": "SCHEDULED RUNNING CANCELED",
+    "FAILED": "SCHEDULED RUNNING FAILED",
+}
+
+
+def vertex_with(*states: str) -> ExecutionVertex:
+    """A vertex with one execution in each of these states, the first created first."""
+    vertex = ExecutionVertex(VERTEX, 0.0)
+    for _ in states[1:]:
+        vertex.create(1.0, speculative=True)
+    for execution, state in zip(vertex.executions, states, strict=True):
+        for step in PATHS[state].split():
+            execution = execution.to(ExecutionState(step))
+        vertex.put(execution)
+    return vertex
+
+
+@pytest.mark.requirement("S2-18", "S2-20", "S2-21", "S2-22", "S2-23")
+@pytest.mark.parametrize(
+    ("states", "represented_by"),
+    [
+        (("RUNNING", "DEPLOYING"), 0),
+        (("DEPLOYING", "RUNNING"), 1),
+        (("RUNNING", "RUNNING"), 0),
+        (("RUNNING", "FINISHED"), 1),
+        (("FAILED", "CANCELING"), 1),
+        (("CANCELED", "FAILED"), 1),
+        (("CREATED", "SCHEDULED", "DEPLOYING"), 2),
+        (("CANCELING", "CREATED"), 1),
+        (("INITIALIZING", "DEPLOYING", "INITIALIZING"), 0),
+    ],
+)
+def test_the_execution_likeliest_to_finish_represents_the_vertex(states, represented_by):
+    """E-12."""
+    assert vertex_with(*states).representative.attempt_id.attempt == represented_by
+
+
+@pytest.mark.requirement("S2-23")
+def test_the_ranking_of_all_states():
+    going_well = ["FINISHED", "RUNNING", "INITIALIZING", "DEPLOYING", "SCHEDULED", "CREATED"]
+    ranking = [*going_well, "CANCELING", "FAILED", "CANCELED"]
+    for place, better in enumerate(ranking):
+        for worse in ranking[place + 1 :]:
+            assert vertex_with(worse, better).representative.state == better
+
+
+@pytest.mark.requirement("S2-29")
+def test_which_states_can_finish():
+    can = {state for state in PATHS if vertex_with(state).can_finish}
+    assert can == {"CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED"}
+
+
+@pytest.mark.requirement("S2-16")
+def test_a_new_execution_joins_the_current_ones():
+    vertex = vertex_with("RUNNING")
+    made = vertex.create(7.5, speculative=True)
+    assert [one.attempt_id.attempt for one in vertex.executions] == [0, 1]
+    assert (made.state, made.created_at, made.speculative) == (ExecutionState.CREATED, 7.5, True)
+    assert vertex.current(made.attempt_id) == made
+    assert vertex.current(ExecutionAttemptID(VERTEX, 9)) is None
+
+
+@pytest.mark.requirement("S2-32", "S2-33")
+def test_an_ended_execution_leaves_unless_it_is_the_last():
+    vertex = vertex_with("FAILED", "FAILED")
+    for execution in vertex.executions:
+        vertex.drop(execution.attempt_id)
+    assert [str(one.attempt_id) for one in vertex.executions] == ["delays[3]#1"]
+
+
+@pytest.mark.requirement("S2-24", "S7-17")
+def test_a_reset_begins_a_new_version_and_goes_on_counting_attempts():
+    vertex = vertex_with("RUNNING", "RUNNING")
+    fresh = vertex.reset(9.0)
+    assert vertex.executions == (fresh,)
+    assert (str(fresh.attempt_id), fresh.speculative, vertex.version) == ("delays[3]#2", False, 2)
+    assert vertex.of_this_version(ExecutionAttemptID(VERTEX, 0)) is None
+
+
+@pytest.mark.requirement("S2-24")
+def test_a_retry_is_a_new_attempt_of_the_same_version():
+    vertex = vertex_with("FAILED")
+    fresh = vertex.retry(9.0)
+    assert vertex.executions == (fresh,)
+    assert (str(fresh.attempt_id), vertex.version) == ("delays[3]#1", 1)
+    past = vertex.of_this_version(ExecutionAttemptID(VERTEX, 0))
+    assert past is not None
+    assert past.state is ExecutionState.FAILED
+
+
+@pytest.mark.requirement("S1-15", "S1-16", "S1-17", "S1-18")
+@pytest.mark.parametrize(
+    ("state", "seconds"),
+    [
+        ("CREATED", 0.0),
+        ("SCHEDULED", 0.0),
+        ("DEPLOYING", 61.0),
+        ("INITIALIZING", 61.0),
+        ("RUNNING", 61.0),
+        ("FINISHED", 20.0),
+        ("CANCELING", 0.0),
+        ("FAILED", 0.0),
+        ("CANCELED", 0.0),
+    ],
+)
+def test_the_execution_time_runs_from_deploying(state, seconds):
+    """E-11: 50 s of waiting for a slot and 61 s since DEPLOYING are 61 s."""
+    deployed_at = None if state in ("CREATED", "SCHEDULED") else 50.0
+    finished_at = 70.0 if state == "FINISHED" else None
+    attempt = ExecutionAttemptID(VERTEX, 0)
+    execution = Execution(attempt, ExecutionState(state), 0.0, False, deployed_at, finished_at)
+    assert execution.execution_time(now=111.0) == seconds
+
+
+@pytest.mark.parametrize(("state", "step"), [("FINISHED", "RUNNING"), ("CREATED", "FINISHED"), ("FAILED", "RUNNING")])
+def test_an_impossible_step_is_a_defect(state, step):
+    execution = vertex_with(state).representative
+    with pytest.raises(InvariantViolation, match=f"cannot go from {state} to {step}"):
+        execution.to(ExecutionState(step))
+
+
+@pytest.mark.requirement("S2-46")
+def test_two_finished_executions_are_a_defect():
+    with pytest.raises(InvariantViolation, match="2 finished"):
+        vertex_with("FINISHED", "FINISHED").validate()
+
+
+def test_a_running_sibling_of_a_finished_execution_is_a_defect():
+    with pytest.raises(InvariantViolation, match="still runs"):
+        vertex_with("RUNNING", "FINISHED").validate()
+
+
+def test_an_unknown_vertex_is_a_key_error():
+    vertices = ExecutionVertices([JobVertex("delays", 3)])
+    for unknown in (ExecutionVertexID("delays", 3), ExecutionVertexID("delays", -1), ExecutionVertexID("x", 0)):
+        assert vertices.find(unknown) is None
+        with pytest.raises(KeyError, match="no execution vertex"):
+            vertices.task(unknown)
