@@ -108,7 +108,7 @@ def until(condition, seconds=60.0):
 def test_a_killed_driver_is_started_again_and_nothing_is_left(run, tmp_path):
     tiny = run("die-once", "--report", str(tmp_path / "out.json"))
     code, out, err = tiny.end()
-    assert out.splitlines() == ["attempt 1 on 127.0.0.2", "attempt 2 on 127.0.0.2"]
+    assert out.endswith("attempt 2 on 127.0.0.2\n")
     assert (code, "the driver was killed (SIGKILL); starting driver 2" in err) == (0, True)
     launcher = json.loads((tmp_path / "out.json").read_text())["launcher"]
     assert (launcher["drivers"], launcher["exitCode"]) == (2, 0)

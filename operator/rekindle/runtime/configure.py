@@ -84,7 +84,7 @@ def _always(settings: RekindleSettings) -> tuple[Lever, ...]:
     return (
         Lever(
             "spark.task.maxFailures",
-            str(settings.recovery.max_failures_per_task),
+            str(settings.recovery.max_failures_per_task + 1),  # Spark counts the failure that is one too many
             "Spark gives a task up after its own number of failures, not after maxFailuresPerTask",
         ),
         Lever("spark.scheduler.mode", "FAIR", "copies wait behind the stage they should rescue"),

@@ -11,7 +11,7 @@ from rekindle.core.ids import ExecutionVertexID
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import StoreRefused
-from rekindle.runtime.inputs import StoredResult, input_versions
+from rekindle.runtime.inputs import StoredResult, input_versions, stored_inputs
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.stage_run import StageRun
@@ -44,6 +44,8 @@ class StageDriver:
         }
 
     def _drive_stage(self, stage: Stage, wanted: dict[int, int], now: float) -> None:
+        if not all(self.state.core.is_finished(name) for name in stored_inputs(self.state.graph, stage)):
+            return  # an input is being made again; what this stage still runs of it was cancelled
         inputs = input_versions(self.state.graph, stage, self.state.versions())
         run = self.state.runs.get(stage.name)
         if run is not None and run.inputs != inputs:

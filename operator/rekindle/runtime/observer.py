@@ -31,6 +31,7 @@ class Observer:
     def __init__(self, state: RunState) -> None:
         self.state = state
         self._replans: Counter[str] = Counter()
+        self._told_damaged: set[tuple[str, int, int]] = set()
 
     def see_executors(self, now: float) -> None:
         executors = self.state.scheduler.executors()
@@ -176,13 +177,13 @@ class Observer:
                     self.state.see(ev.AttemptFinished(execution.attempt_id, now, output), now)
 
     def _see_damaged_manifests(self, stage: Stage, now: float) -> None:
-        for (name, partition, version), why in list(self.state.committed.damaged.items()):
-            if name == stage.name and self.state.is_current(name, partition, version):
-                self.state.note("ManifestDamaged", stage=name, partition=partition, version=version, reason=why)
-                self.state.see(
-                    ev.PartitionsLost((ResultPartitionID(name, partition),), f"its manifest is damaged: {why}"),
-                    now,
-                )
+        """A manifest that cannot be read is a lost partition; each is told once."""
+        for key, why in self.state.committed.damaged.items():
+            name, partition, version = key
+            if name == stage.name and key not in self._told_damaged and self.state.is_current(*key):
+                self._told_damaged.add(key)
+                reason = f"the manifest of {name}/{partition} version {version} is damaged: {why}"
+                self._see_partitions_lost(name, [ResultPartitionID(name, partition)], reason, now)
 
     def _see_lost_map_outputs(self, run: StageRun, views: list[StageView], now: float) -> None:
         """The EPHEMERAL rule: Spark would recompute them silently; here it is a partition loss."""

@@ -19,7 +19,7 @@ from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.task import HASH_COLUMN
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
 _READ_OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
@@ -133,7 +133,7 @@ def distribute(frame: DataFrame, stage: Stage) -> DataFrame:
                     remedy="partition by columns of the DataFrame the stage returns",
                     stage=stage.name,
                 )
-            return frame.repartition(partitions, *keys)
+            return frame.repartition(partitions, *(column(frame, key) for key in keys))
         case other:
             return frame.repartition(other.partitions)
 
@@ -158,6 +158,11 @@ def check_schema(stage: Stage, schema: StructType) -> None:
             )
 
 
+def column(frame: DataFrame, name: str) -> Column:
+    """A column by its exact name, whatever characters it has."""
+    return frame[f"`{name.replace('`', '``')}`"]
+
+
 def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
     """`frame` with a hash of each row in a last column, and whether its types allow one.
 
@@ -167,7 +172,7 @@ def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
 
     if not frame.columns or any(_unhashable(field.dataType) for field in frame.schema.fields):
         return frame, False
-    columns = [frame[f"`{name.replace('`', '``')}`"] for name in frame.columns]
+    columns = [column(frame, name) for name in frame.columns]
     nulls = [column.isNull() for column, field in zip(columns, frame.schema.fields, strict=True) if field.nullable]
     return frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns, *nulls)), True
 

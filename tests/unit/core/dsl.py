@@ -129,7 +129,7 @@ class Run:
         failover: FailoverOptions | None = None,
         blocklist: BlocklistOptions | None = None,
     ) -> None:
-        self.options = {
+        self.options: dict[str, Any] = {
             "speculation": speculation or SpeculationOptions(),
             "failover": failover or FailoverOptions(),
             "blocklist": blocklist or BlocklistOptions(),

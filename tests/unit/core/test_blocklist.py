@@ -4,6 +4,7 @@ from fractions import Fraction
 
 import pytest
 
+from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.blocklist import AddStatus, BlockedNode, BlocklistTracker
 from rekindle.core.options import BlocklistOptions, SpeculationOptions
@@ -128,7 +129,7 @@ class TestABlockInTime:
 def test_no_new_task_goes_to_a_blocked_node():
     run = Run(job("A => B")).submit().has_nodes("n1", "n2", "n3")
     run.see(ev.NodeBlockRequested("n1", until=100.0, cause="a person"))
-    (deploy,) = run.finish("A[0]").of(type(run.journal[0][2][0]))
+    (deploy,) = run.finish("A[0]").of(act.Deploy)
     assert deploy.avoid_nodes == {"n1"}
 
 
@@ -152,11 +153,11 @@ class TestTheShareOfBlockedNodes:
     def test_a_refusal_says_why(self):
         run = Run(job("A")).submit().has_nodes("n1", "n2", "n3")
         self.block(run, "n1")
-        (refusal,) = run.see(ev.NodeBlockRequested("n2", until=60.0, cause="a person"))
+        (refusal,) = run.see(ev.NodeBlockRequested("n2", until=60.0, cause="a person")).of(act.BlockRefused)
         assert refusal.reason == "1 of 3 nodes are blocked, and the most is 1 (maxBlockedShare)"
         alone = Run(job("A"), blocklist=EVERY).submit().has_nodes("n1", "n2")
         self.block(alone, "n1")
-        (refusal,) = alone.see(ev.NodeBlockRequested("n2", until=60.0, cause="a person"))
+        (refusal,) = alone.see(ev.NodeBlockRequested("n2", until=60.0, cause="a person")).of(act.BlockRefused)
         assert refusal.reason == "it is the last of 2 nodes that is not blocked"
 
     def test_a_renewal_is_never_refused(self):

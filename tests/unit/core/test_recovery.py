@@ -4,6 +4,7 @@ import pytest
 
 from rekindle.core import actions as act
 from rekindle.core import events as ev
+from rekindle.core.ids import ResultPartitionID
 from rekindle.core.options import FailoverOptions, FailoverStrategyKind
 from tests.unit.core.dsl import Run, job
 
@@ -119,7 +120,7 @@ class TestLostPartitions:
         run.finish("A")
         run.finish("B")
         assert run.loses("A/0 A/1") == []
-        assert run.graph.output(ev.ResultPartitionID("A", 0)) is None
+        assert run.graph.output(ResultPartitionID("A", 0)) is None
 
     def test_it_is_made_again_when_it_is_needed_after_all(self):
         run = started("A*2 => B => C*2")
@@ -136,8 +137,7 @@ class TestLostPartitions:
 
     def test_a_result_of_the_job_itself_is_needed(self):
         run = started("A*2")
-        run.finish("A")
-        assert run.graph.is_done
+        assert run.finish("A").of(act.Finish)
         run.loses("A/1").restarts("A[1]")
         assert not run.graph.is_done
         assert run.finish("A").of(act.Finish)
@@ -328,8 +328,9 @@ class TestBudgets:
         for _ in range(2):
             assert run.fails("A[0]").of(act.Deploy)
         assert run.fails("A[1]").of(act.Deploy)
-        (cancel, fail) = run.fails("A[0]")
-        assert cancel.attempts == (run.attempts("A[1]")[0],)
+        answer = run.fails("A[0]")
+        assert answer.canceled == ["A[1]#1"]
+        (fail,) = answer.of(act.Fail)
         assert fail.cause == "A[0] failed 3 times; maxFailuresPerTask is 2: it broke"
 
     def test_by_default_four(self):

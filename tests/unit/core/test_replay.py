@@ -104,7 +104,7 @@ def all_goes_well(run: Run, digests: Sequence[str | None] = ("x",)) -> None:
                     run.finish(str(one.attempt_id), digests[one.attempt_id.attempt % len(digests)])
 
 
-happening = settings(max_examples=150, deadline=None)
+happening = settings(max_examples=100, deadline=None)
 
 
 @happening

@@ -4,7 +4,7 @@ import pytest
 
 from rekindle.core import actions as act
 from rekindle.core import events as ev
-from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import JobVertex
 from rekindle.core.options import SpeculationOptions
 from rekindle.core.speculation import FailureRule, rule_for, why_not_speculated
@@ -237,11 +237,11 @@ class TestTheFirstToFinish:
     def test_the_second_to_finish_is_discarded(self):
         run = with_copy()
         run.finish("A[0]#1")
-        output = run.graph.output(ev.ResultPartitionID("A", 0))
+        output = run.graph.output(ResultPartitionID("A", 0))
         run.now = 5.0
         attempt = ExecutionAttemptID(ExecutionVertexID("A", 0), 0)
         assert run.see(ev.AttemptFinished(attempt, 5.0, ev.PartitionOutput(7, 7))) == []
-        assert run.graph.output(ev.ResultPartitionID("A", 0)) == output
+        assert run.graph.output(ResultPartitionID("A", 0)) == output
 
     @pytest.mark.requirement("S2-26")
     def test_a_cancelled_loser_leaves(self):
@@ -331,8 +331,8 @@ class TestAnAttemptThatSomebodyEnded:
         ev.AttemptFinished(ExecutionAttemptID(ExecutionVertexID("B", 0), 0), 0.0, ev.PartitionOutput(1, 1)),
         ev.AttemptFailed(ExecutionAttemptID(ExecutionVertexID("X", 0), 0), ev.FailureCause(ev.FailureKind.TASK, "")),
         ev.AttemptCanceled(ExecutionAttemptID(ExecutionVertexID("B", 0), 0)),
-        ev.PartitionsLost((ev.ResultPartitionID("X", 0), ev.ResultPartitionID("A", 5)), "unknown"),
-        ev.PartitionsLost((ev.ResultPartitionID("A", 0),), "it was never made"),
+        ev.PartitionsLost((ResultPartitionID("X", 0), ResultPartitionID("A", 5)), "unknown"),
+        ev.PartitionsLost((ResultPartitionID("A", 0),), "it was never made"),
         ev.NodeLost("n99", "unknown"),
         ev.JobSubmitted(),
         ev.Tick(),

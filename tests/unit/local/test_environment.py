@@ -173,9 +173,6 @@ def test_a_report_that_cannot_be_written_is_said(tmp_path):
 
 
 def test_cpu_time_of_all_processes_counts_and_stays_when_they_end():
-    class Driver:
-        pid = 0
-
     burn = "n = 0\nwhile n < 2e6: n += 1"
     code = (
         "import subprocess, sys, time\n"
@@ -184,7 +181,11 @@ def test_cpu_time_of_all_processes_counts_and_stays_when_they_end():
     )
     busy = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
     assert busy.stdout is not None
-    meter = CpuMeter(lambda: (busy.pid,))
+
+    class Driver:
+        pid = busy.pid
+
+    meter = CpuMeter(tuple)
     try:
         processes = [psutil.Process(busy.pid), psutil.Process(int(busy.stdout.readline()))]
         used = [process.cpu_times().user for process in processes]

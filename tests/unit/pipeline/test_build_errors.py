@@ -39,7 +39,7 @@ def test_no_stages():
     )
 
 
-@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "two words"])
+@pytest.mark.parametrize("name", ["", "a/b", ".hidden", "two words", 7])
 def test_a_pipeline_name_that_is_no_file_name(name):
     assert complaint(Pipeline(name)) == (
         f"pipeline {name!r} has a name that cannot be part of a file name\n"

@@ -28,7 +28,7 @@ pipeline = Pipeline("delays")
 def is_late(minutes):
     return above(minutes, LIMIT)
 
-def above(minutes, limit, strict=True):
+def above(minutes, limit, strict=True, *, equal=False):
     return minutes > limit
 
 class Rules:
@@ -106,6 +106,7 @@ def test_other_processes_give_the_same_fingerprint():
         pytest.param(("above(minutes, LIMIT)", "above(minutes, -LIMIT)"), id="a helper"),
         pytest.param(("minutes > limit", "minutes >= limit"), id="a helper of a helper"),
         pytest.param(("strict=True", "strict=False"), id="a default value of a helper"),
+        pytest.param(("equal=False", "equal=True"), id="a keyword's default value"),
         pytest.param(("LIMIT = 15", "LIMIT = 16"), id="a number of the module"),
         pytest.param(("LIMIT = 15", "LIMIT = 15.0"), id="the type of a number"),
         pytest.param(('"EV"}', '"WN"}'), id="a set of the module"),
@@ -126,6 +127,7 @@ def test_what_changes_a_fingerprint(change):
     [
         pytest.param(("\n@pipeline.stage", "\n\n# moved\n\n@pipeline.stage"), id="line numbers and comments"),
         pytest.param(('"""Late flights."""', '"""Flights that are late."""'), id="docstring"),
+        pytest.param(("class Rules:", 'class Rules:\n    """Weights."""'), id="docstring of a class"),
         pytest.param(('"data/flights"', '"data/other"'), id="another stage, whose result is stored"),
         pytest.param(("return delayed", "return delayed.distinct()"), id="a reader"),
         pytest.param(('{"UA", "AA", "B6"', '{"B6", "AA", "UA"'), id="the order of a set"),
@@ -234,6 +236,22 @@ def test_a_decorated_function_is_looked_through():
 @pytest.mark.parametrize("value", ["object()", "[object()]", "print", "datetime", "SimpleNamespace(a=object())"])
 def test_objects_with_an_address_do_not_count(value):
     change = ("LIMIT = 15", f"from types import SimpleNamespace\nLIMIT = {value}")
+    assert fingerprint(change) == fingerprint(change)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("textwrap.dedent", "textwrap.indent"), ("collections.Counter", "collections.OrderedDict")],
+)
+def test_code_of_other_modules_does_not_count(before, after):
+    def of(value: str) -> str:
+        return fingerprint(("LIMIT = 15", f"import collections, textwrap\nLIMIT = {value}"))
+
+    assert of(before) == of(after)
+
+
+def test_methods_that_are_no_functions_are_passed_over():
+    change = ("factor = 2", "factor = 2\n    size = staticmethod(len)")
     assert fingerprint(change) == fingerprint(change)
 
 

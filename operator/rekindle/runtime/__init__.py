@@ -1,0 +1,1 @@
+"""The job master: runs a job graph on a SparkSession. It lives in the driver."""

@@ -1,0 +1,217 @@
+"""What goes wrong is told on one screen, with the stage, the remedy and the user's own traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from rekindle.pipeline import FileSink, Pipeline
+from rekindle.runtime.errors import PipelineFailed, PipelineMisuse, StoreFull, StoreRefused
+from rekindle.runtime.layout import IDENTITY
+
+
+def pipeline_of(out: Path, body, name: str = "bad", **options) -> Pipeline:
+    """A source of ten numbers, and a sink made by `body` from its DataFrame."""
+    pipeline = Pipeline(name, default_partitions=2)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(10)
+
+    def result(numbers: DataFrame) -> DataFrame:
+        return body(numbers)
+
+    pipeline.sink(FileSink(str(out), **options), partitions=2)(result)
+    return pipeline
+
+
+def test_user_code_that_raises_on_an_executor_shows_its_own_frames_and_no_jvm(spark, tmp_path):
+    def body(numbers):
+        @F.udf("int")
+        def invert(value):
+            return 10 // (value - 7)
+
+        return numbers.select(invert("id"))
+
+    with pytest.raises(PipelineFailed) as caught:
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+    text = str(caught.value)
+    assert "stage result" in text
+    assert "ZeroDivisionError" in text
+    assert "return 10 // (value - 7)" in text or "in invert" in text
+    assert "\tat " not in text
+    assert "pyspark.zip" not in text
+    assert len(text.splitlines()) < 25
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_stage_function_that_raises_shows_its_own_frames(spark, tmp_path):
+    def body(numbers):
+        return numbers.select("no_such_column")
+
+    with pytest.raises(PipelineFailed) as caught:
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+    text = str(caught.value)
+    assert "stage result: its function raised AnalysisException" in text
+    assert 'numbers.select("no_such_column")' in text
+    assert "\tat " not in text
+
+
+def test_a_stage_that_returns_no_dataframe_is_named(spark, tmp_path):
+    with pytest.raises(PipelineFailed, match=r"(?s)stage result: its function returned NoneType.*return"):
+        pipeline_of(tmp_path / "out", lambda numbers: None).run(spark, store=tmp_path / "store")
+
+
+def test_a_partition_key_that_the_result_lacks_is_named(spark, tmp_path):
+    pipeline = Pipeline("keys", default_partitions=2)
+
+    @pipeline.source
+    def customers(spark: SparkSession) -> DataFrame:
+        return spark.range(3).withColumnRenamed("id", "customer")
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partition_by="custommer")
+    def out(customers: DataFrame) -> DataFrame:
+        return customers
+
+    with pytest.raises(PipelineMisuse, match=r"stage out: partition_by names 'custommer', its result has \['customer'\]"):
+        pipeline.run(spark, store=tmp_path / "store")
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (lambda numbers: numbers.withColumn("ID", F.lit(1)).toDF("a", "A"), "two columns 'A'"),
+        (lambda numbers: numbers.select(F.lit(None).alias("nothing")), "column 'nothing' of type void cannot be stored"),
+    ],
+)
+def test_a_result_that_cannot_be_stored_names_the_column(spark, tmp_path, body, words):
+    if "two columns" in words:
+        body = lambda numbers: numbers.select(F.col("id").alias("a"), F.col("id").alias("A"))  # noqa: E731
+    with pytest.raises(PipelineMisuse, match=words):
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+
+
+def test_a_sink_that_exists_is_refused_before_any_work_and_left_alone(spark, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "precious").write_text("mine")
+    with pytest.raises(PipelineMisuse, match=r"(?s)out exists already.*overwrite"):
+        pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
+    assert (tmp_path / "out" / "precious").read_text() == "mine"
+
+
+def fail_once(spark, tmp_path, **run) -> Pipeline:
+    """Leave a store behind in which `numbers` is stored and `result` failed."""
+    switch = tmp_path / "broken"
+    switch.touch()
+
+    def body(numbers):
+        def stop(batches):
+            assert not switch.exists(), "broken for now"
+            yield from batches
+
+        return numbers.mapInArrow(stop, numbers.schema)
+
+    pipeline = pipeline_of(tmp_path / "out", body)
+    with pytest.raises(PipelineFailed, match="broken for now"):
+        pipeline.run(spark, store=tmp_path / "store", **run)
+    switch.unlink()
+    return pipeline
+
+
+@pytest.mark.requirement("S7-3")
+def test_after_a_failure_is_mended_the_next_run_goes_on_from_what_is_stored(spark, tmp_path):
+    result = fail_once(spark, tmp_path).run(spark, store=tmp_path / "store")
+    assert result.report["run"] == 1
+    assert result.report["drivers"] == 2
+    assert next(stage for stage in result.report["stages"] if stage["name"] == "numbers")["rerun"] == 0
+
+
+def test_a_pipeline_that_changed_is_refused_by_name_and_the_store_left_as_it_is(spark, tmp_path):
+    fail_once(spark, tmp_path)
+    before = sorted(str(path) for path in (tmp_path / "store").rglob("*.parquet"))
+    changed = pipeline_of(tmp_path / "out", lambda numbers: numbers.where("id > 3"))
+    with pytest.raises(StoreRefused, match=r"(?s)the pipeline changed since this run began: result.*--fresh"):
+        changed.run(spark, store=tmp_path / "store")
+    assert before
+    assert before == sorted(str(path) for path in (tmp_path / "store").rglob("*.parquet"))
+
+
+def test_the_store_of_another_pipeline_is_refused(spark, tmp_path):
+    fail_once(spark, tmp_path)
+    other = pipeline_of(tmp_path / "out", lambda numbers: numbers, name="other")
+    with pytest.raises(StoreRefused, match=r"(?s)belongs to the pipeline 'bad', this is 'other'"):
+        other.run(spark, store=tmp_path / "store")
+
+
+def test_the_store_of_a_newer_version_is_refused(spark, tmp_path):
+    pipeline = fail_once(spark, tmp_path)
+    path = tmp_path / "store" / IDENTITY
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 9}))
+    with pytest.raises(StoreRefused, match=r"(?s)has format 9, this version of rekindle reads format 1"):
+        pipeline.run(spark, store=tmp_path / "store")
+
+
+def test_a_cut_journal_is_refused_and_nothing_is_damaged(spark, tmp_path):
+    pipeline = fail_once(spark, tmp_path)
+    segment = sorted((tmp_path / "store").rglob("journal/*.jsonl"))[-1]
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StoreRefused, match=rf"(?s)journal is damaged at .*{segment.name}"):
+        pipeline.run(spark, store=tmp_path / "store")
+    segment.write_bytes(whole)
+    assert pipeline.run(spark, store=tmp_path / "store").report["state"] == "finished"
+
+
+def test_a_cut_manifest_costs_its_partition(spark, tmp_path):
+    pipeline = fail_once(spark, tmp_path)
+    manifest = sorted((tmp_path / "store").rglob("numbers/manifests/*.json"))[0]
+    manifest.write_bytes(manifest.read_bytes()[:20])
+    result = pipeline.run(spark, store=tmp_path / "store")
+    assert {row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()} == set(range(10))
+    assert result.report["losses"][0]["stage"] == "numbers"
+
+
+def test_a_store_limit_ends_the_run_and_a_higher_one_goes_on(spark, tmp_path):
+    pipeline = pipeline_of(tmp_path / "out", lambda numbers: numbers)
+    with pytest.raises(StoreFull, match=r"(?s)its limit is 10.*storeLimit"):
+        pipeline.run(spark, store=tmp_path / "store", options={"recovery.storeLimit": "10"})
+    result = pipeline.run(spark, store=tmp_path / "store", options={"recovery.storeLimit": "1g"})
+    assert result.report["drivers"] == 2
+
+
+def test_a_schema_that_changed_under_a_half_done_stage_is_refused(spark, tmp_path):
+    width = tmp_path / "width"
+    width.write_text("int")
+    stop = tmp_path / "stop"
+    stop.touch()
+    pipeline = Pipeline("schema", default_partitions=2)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(10)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True)
+    def cast(numbers: DataFrame) -> DataFrame:
+        def half(batches):
+            from pyspark import TaskContext
+
+            assert TaskContext.get().partitionId() == 0 or not stop.exists(), "stopped half-way"
+            yield from batches
+
+        return numbers.mapInArrow(half, "id long").select(F.col("id").cast(width.read_text()))
+
+    with pytest.raises(PipelineFailed, match="stopped half-way"):
+        pipeline.run(spark, store=tmp_path / "store")
+    stop.unlink()
+    width.write_text("string")
+    with pytest.raises(StoreRefused, match=r"(?s)stage cast: its schema changed since this run began"):
+        pipeline.run(spark, store=tmp_path / "store")
+
+
+def test_an_unknown_option_is_named_with_the_nearest(spark, tmp_path):
+    pipeline = pipeline_of(tmp_path / "out", lambda numbers: numbers)
+    with pytest.raises(PipelineMisuse, match=r"(?s)speculation\.enable.*enabled"):
+        pipeline.run(spark, store=tmp_path / "store", options={"speculation.enable": "true"})

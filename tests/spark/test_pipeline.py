@@ -1,0 +1,216 @@
+"""Pipelines in an ordinary session: what a stage may be, and what is stored of it."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from rekindle.pipeline import FileSink, Pipeline
+
+
+def rows(spark: SparkSession, path: Path) -> set[tuple]:
+    return {tuple(row) for row in spark.read.parquet(str(path)).collect()}
+
+
+def test_keyed_results_join_and_aggregate_without_another_exchange(spark, tmp_path):
+    pipeline = Pipeline("keyed", default_partitions=4)
+    plans: list[str] = []
+
+    @pipeline.source(partition_by="k")
+    def left(spark: SparkSession) -> DataFrame:
+        return spark.range(100).withColumn("k", F.col("id") % 10)
+
+    @pipeline.source(partition_by="k")
+    def right(spark: SparkSession) -> DataFrame:
+        return spark.range(10).select(F.col("id").alias("k"), (F.col("id") * 7).alias("v"))
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partition_by="k")
+    def joined(left: DataFrame, right: DataFrame) -> DataFrame:
+        result = left.join(right.hint("merge"), "k").groupBy("k", "v").agg(F.count("*").alias("n"))
+        plans.append(result._jdf.queryExecution().executedPlan().toString())
+        return result
+
+    pipeline.run(spark, store=tmp_path / "store")
+    assert plans
+    assert "Exchange" not in plans[0]
+    assert rows(spark, tmp_path / "out") == {(k, 7 * k, 10) for k in range(10)}
+
+
+def test_a_pointwise_stage_makes_partition_i_from_partition_i(spark, tmp_path):
+    pipeline = Pipeline("pointwise", default_partitions=5)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(1000).withColumn("made_in", F.lit(-1))
+
+    @pipeline.stage(pointwise=True)
+    def first(numbers: DataFrame) -> DataFrame:
+        return numbers.withColumn("made_in", F.spark_partition_id())
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True)
+    def second(first: DataFrame) -> DataFrame:
+        return first.select("made_in", F.spark_partition_id().alias("read_in")).distinct_by_hand()
+
+    with pytest.raises(Exception, match="distinct_by_hand"):
+        pipeline.run(spark, store=tmp_path / "store")
+
+    pipeline = Pipeline("pointwise", default_partitions=5)
+    pipeline.source(partition_by="id")(numbers)
+    pipeline.stage(pointwise=True)(first)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True)
+    def third(first: DataFrame) -> DataFrame:
+        return first.select("made_in", F.spark_partition_id().alias("read_in"))
+
+    pipeline.run(spark, store=tmp_path / "store2")
+    assert rows(spark, tmp_path / "out") == {(partition, partition) for partition in range(5)}
+
+
+def test_a_pointwise_stage_that_shuffles_is_refused_before_any_task(spark, tmp_path):
+    pipeline = Pipeline("shuffling", default_partitions=3)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(10)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True)
+    def shuffled(numbers: DataFrame) -> DataFrame:
+        return numbers.groupBy("id").count()
+
+    with pytest.raises(Exception, match=r"(?s)stage shuffled is pointwise, but its plan shuffles.*pointwise=True"):
+        pipeline.run(spark, store=tmp_path / "store")
+
+
+@pytest.mark.requirement("S6-12")
+def test_pipelined_and_cached_results_feed_their_consumers_and_are_not_stored(spark, tmp_path):
+    pipeline = Pipeline("fused", default_partitions=3)
+
+    @pipeline.source(exchange="cached")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(50)
+
+    @pipeline.stage(exchange="pipelined")
+    def odd(numbers: DataFrame) -> DataFrame:
+        return numbers.where("id % 2 = 1")
+
+    @pipeline.sink(FileSink(str(tmp_path / "odd")), partitions=2)
+    def odd_sum(odd: DataFrame) -> DataFrame:
+        return odd.agg(F.sum("id").alias("s"))
+
+    @pipeline.sink(FileSink(str(tmp_path / "all")), partitions=2)
+    def all_sum(numbers: DataFrame) -> DataFrame:
+        return numbers.agg(F.sum("id").alias("s"))
+
+    result = pipeline.run(spark, store=tmp_path / "store")
+    assert rows(spark, tmp_path / "odd") == {(sum(range(1, 50, 2)),)}
+    assert rows(spark, tmp_path / "all") == {(sum(range(50)),)}
+    assert {stage["name"] for stage in result.report["stages"]} == {"odd_sum", "all_sum"}
+
+
+def test_every_common_type_survives_being_stored(spark, tmp_path):
+    pipeline = Pipeline("types", default_partitions=2)
+    schema = (
+        "b boolean, t tinyint, s smallint, i int, l bigint, f float, d double, c decimal(10,2), w decimal(38,10), "
+        "x string, y binary, dt date, ts timestamp, tn timestamp_ntz, a array<int>, m map<string,int>, "
+        "st struct<p:int,q:array<string>>, iv interval day to second, `odd name, with.dots` string"
+    )
+    now = datetime.datetime(2024, 2, 29, 12, 30, 1, 123456)
+    value = (
+        *(True, 1, 2, 3, 2**60, 1.5, -0.25, decimal.Decimal("12.34"), decimal.Decimal("1234567890.0123456789")),
+        *("ünï", bytearray(b"\x00\xff"), datetime.date(1970, 1, 1), now, now, [1, None, 3], {"k": 7}),
+        *((5, ["a", None]), datetime.timedelta(days=2, seconds=3), "odd"),
+    )
+    empty = tuple(None for _ in value)
+
+    @pipeline.source
+    def typed(spark: SparkSession) -> DataFrame:
+        return spark.createDataFrame([value, empty], schema)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True)
+    def copied(typed: DataFrame) -> DataFrame:
+        return typed
+
+    result = pipeline.run(spark, store=tmp_path / "store")
+    expected = spark.createDataFrame([value, empty], schema)
+    found = spark.read.schema(expected.schema).parquet(str(tmp_path / "out"))
+    assert sorted(map(str, found.collect())) == sorted(map(str, expected.collect()))
+    assert result.digest("copied") is None, "a map cannot be hashed: not comparable, and said so"
+
+
+@pytest.mark.requirement("S5-8")
+def test_digests_do_not_depend_on_order_and_do_on_values_nulls_and_doubles(spark, tmp_path):
+    def digest(name: str, values: list[tuple]) -> str | None:
+        pipeline = Pipeline("digest", default_partitions=3)
+
+        @pipeline.source
+        def given(spark: SparkSession) -> DataFrame:
+            return spark.createDataFrame(values, "a int, b int")
+
+        @pipeline.sink(FileSink(str(tmp_path / name)), partitions=3)
+        def out(given: DataFrame) -> DataFrame:
+            return given
+
+        return pipeline.run(spark, store=tmp_path / f"store-{name}").digest("out")
+
+    base = digest("base", [(1, 2), (3, 4), (None, 5)])
+    assert base is not None
+    assert base == digest("reordered", [(None, 5), (3, 4), (1, 2)])
+    assert base != digest("doubled", [(1, 2), (3, 4), (None, 5), (None, 5)])
+    assert base != digest("null-moved", [(1, 2), (3, 4), (5, None)])
+    assert base != digest("changed", [(1, 2), (3, 5), (None, 5)])
+
+
+def test_a_finished_run_is_followed_by_a_new_one_and_leaves_no_data(spark, tmp_path):
+    pipeline = Pipeline("again", default_partitions=2)
+
+    @pipeline.source
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(10)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out"), format="csv", mode="overwrite"), partitions=1)
+    def total(numbers: DataFrame) -> DataFrame:
+        return numbers.agg(F.sum("id").alias("s"))
+
+    first = pipeline.run(spark, store=tmp_path / "store")
+    second = pipeline.run(spark, store=tmp_path / "store")
+    assert (first.report["run"], second.report["run"]) == (1, 2)
+    assert second.report["tasks"]["run"] == first.report["tasks"]["run"]
+    assert spark.read.csv(str(tmp_path / "out"), header=True).collect()[0]["s"] == "45"
+    assert not list((tmp_path / "store").rglob("*.parquet"))
+    assert not list((tmp_path / "store").rglob("*.csv"))
+
+
+def test_stages_without_a_common_input_run_at_the_same_time(spark, tmp_path):
+    pipeline = Pipeline("parallel", default_partitions=1)
+
+    def waits(name: str, other: str):
+        def wait(batches):
+            import time
+
+            (tmp_path / name).touch()
+            deadline = time.monotonic() + 30
+            while not (tmp_path / other).exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert (tmp_path / other).exists(), f"{other} did not start beside {name}"
+            yield from batches
+
+        return wait
+
+    @pipeline.source
+    def one(spark: SparkSession) -> DataFrame:
+        return spark.range(1).mapInArrow(waits("one", "two"), "id long")
+
+    @pipeline.source
+    def two(spark: SparkSession) -> DataFrame:
+        return spark.range(1).mapInArrow(waits("two", "one"), "id long")
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")))
+    def both(one: DataFrame, two: DataFrame) -> DataFrame:
+        return one.unionByName(two)
+
+    pipeline.run(spark, store=tmp_path / "store")
+    assert rows(spark, tmp_path / "out") == {(0,)}
