@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,9 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-from data import write_data  # noqa: E402
-from oracle import differences  # noqa: E402
+sys.path.insert(0, str(HERE.parents[1]))
+from examples.flights.data import write_data  # noqa: E402
+from examples.flights.oracle import differences  # noqa: E402
 
 HOLD = ("--hold-cores", "0.6")
 """Each node gets 0.6 of a core, so that the healthy nodes do not inherit what the slow one leaves."""
@@ -86,7 +87,7 @@ def digests(report: dict[str, Any]) -> dict[str, str]:
     return {stage["name"]: stage["digest"] for stage in report["stages"] if stage["sink"]}
 
 
-MEASURES = {
+MEASURES: dict[str, Callable[[dict[str, Any]], object]] = {
     "seconds": lambda report: f"{report['seconds']:.1f}",
     "tasks run": lambda report: report["tasks"]["run"],
     "tasks run again": lambda report: report["tasks"]["rerun"],

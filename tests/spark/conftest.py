@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-import rekindle
 from pyspark.sql import SparkSession
+
+import rekindle
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed, PipelineMisuse, StoreFull, StoreRefused
 from rekindle.runtime.layout import IDENTITY
@@ -76,7 +77,9 @@ def test_a_partition_key_that_the_result_lacks_is_named(spark, tmp_path):
     def out(customers: DataFrame) -> DataFrame:
         return customers
 
-    with pytest.raises(PipelineMisuse, match=r"stage out: partition_by names 'custommer', its result has \['customer'\]"):
+    with pytest.raises(
+        PipelineMisuse, match=r"stage out: partition_by names 'custommer', its result has \['customer'\]"
+    ):
         pipeline.run(spark, store=tmp_path / "store")
 
 
@@ -84,7 +87,10 @@ def test_a_partition_key_that_the_result_lacks_is_named(spark, tmp_path):
     ("body", "words"),
     [
         (lambda numbers: numbers.withColumn("ID", F.lit(1)).toDF("a", "A"), "two columns 'A'"),
-        (lambda numbers: numbers.select(F.lit(None).alias("nothing")), "column 'nothing' of type void cannot be stored"),
+        (
+            lambda numbers: numbers.select(F.lit(None).alias("nothing")),
+            "column 'nothing' of type void cannot be stored",
+        ),
     ],
 )
 def test_a_result_that_cannot_be_stored_names_the_column(spark, tmp_path, body, words):
@@ -196,9 +202,18 @@ def test_a_schema_that_changed_under_a_half_done_stage_is_refused(spark, tmp_pat
     @pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True)
     def cast(numbers: DataFrame) -> DataFrame:
         def half(batches):
+            import time
+
             from pyspark import TaskContext
 
-            assert TaskContext.get().partitionId() == 0 or not stop.exists(), "stopped half-way"
+            context = TaskContext.get()
+            assert context is not None
+            deadline = time.monotonic() + 30
+            while context.partitionId() == 1 and stop.exists():
+                half_done = list(tmp_path.glob("store/runs/*/stages/cast/manifests/*.json"))
+                assert not half_done, "stopped half-way"
+                assert time.monotonic() < deadline, "partition 0 was never committed"
+                time.sleep(0.1)
             yield from batches
 
         return numbers.mapInArrow(half, "id long").select(F.col("id").cast(width.read_text()))

@@ -228,10 +228,9 @@ class Pipeline:
         Raises:
             PipelineError: the pipeline cannot be built; nothing has run.
         """
-        graph = self.build()
         from rekindle.runtime.driver import run_pipeline  # the one import upward: one call does it all
 
-        return run_pipeline(graph, spark, store=store, options=options)
+        return run_pipeline(self.build, spark, store=store, options=options)
 
     def _decorate(self, role: Role, fn: Any, name: str | None, options: Options) -> Any:
         def declare(function: F) -> F:

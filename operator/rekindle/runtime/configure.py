@@ -7,6 +7,7 @@ missing lever.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,14 +57,23 @@ def configure(
     spark = rekindle.configure(builder, store="/shared/flights").getOrCreate()
     ```
     """
-    prefixed = {f"spark.rekindle.{name}": value for name, value in (options or {}).items()}
+    given = settings.to_spark_conf() if settings else {}
+    given |= {f"spark.rekindle.{name}": value for name, value in (options or {}).items()}
     if store is not None:
-        prefixed["spark.rekindle.recovery.store"] = store
-    base = settings.to_spark_conf() if settings else {}
-    merged = RekindleSettings.from_spark_conf({**base, **prefixed})
-    for key, value in session_conf(merged).items():
+        given["spark.rekindle.recovery.store"] = store
+    merged = RekindleSettings.from_spark_conf({**_submitted_conf(), **given})
+    for key, value in {**{lever.key: lever.value for lever in levers(merged)}, **given}.items():
         builder = builder.config(key, value)
     return builder
+
+
+def _submitted_conf() -> dict[str, str]:
+    """What spark-submit (or `rekindle run`) gave this program; it stands unless the program says otherwise."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    from pyspark import SparkConf
+
+    return dict(SparkConf().getAll())
 
 
 def session_conf(settings: RekindleSettings) -> dict[str, str]:

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rekindle.api.settings import RekindleSettings, SettingsError
+from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.explain import explain, mermaid
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.configure import missing_levers
@@ -27,7 +28,7 @@ _CONF = "spark.rekindle."
 
 
 def run_pipeline(
-    graph: PipelineGraph,
+    build: Callable[[], PipelineGraph],
     spark: SparkSession | None = None,
     *,
     store: str | os.PathLike[str] | None = None,
@@ -36,22 +37,33 @@ def run_pipeline(
     """Run a pipeline on a session; the active or a new one when none is given.
 
     Args:
+        build: gives the built pipeline.
         store: folder for the stored results; else `spark.rekindle.recovery.store`, else `.rekindle/<name>`
             below the working directory.
         options: options by name (`{"speculation.enabled": "true"}`), over those of the session.
 
     Raises:
+        PipelineError: the pipeline cannot be built; nothing has run.
         PipelineFailed: a stage failed; the message has the user's own traceback.
         PipelineMisuse: the pipeline or an option asks for what cannot be.
         StoreRefused: the store is another's, in use, damaged or full.
         EnvironmentProblem: the session cannot run pipelines.
     """
+    try:
+        graph = build()
+    except PipelineError as error:
+        _report(error, _misuse(error), spark)
+        raise
     session = _session(spark)
     try:
         return _run(graph, session, store, options or {})
     except RekindleError as error:
-        _report(error, session)
+        _report(error, error, session)
         raise
+
+
+def _misuse(error: PipelineError) -> RekindleError:
+    return PipelineMisuse(error.message, remedy=error.remedy, stage=error.stage)
 
 
 def _run(
@@ -139,20 +151,23 @@ def _interrupt_on_sigterm() -> Any:
         return None
 
 
-def _report(error: RekindleError, session: SparkSession) -> None:
+def _report(raised: Exception, error: RekindleError, spark: SparkSession | None) -> None:
     """Leave the error for the launcher, and let it end the program on one screen.
 
-    A driver that `rekindle run` started has a file to leave it in; its Python traceback would only hide it.
+    A driver that `rekindle run` started has a file to leave it in; a Python traceback would only hide it.
     """
-    path = _conf(session).get(f"{_CONF}driver.error")
+    from pyspark.sql import SparkSession as Session
+
+    session = spark or Session.getActiveSession()
+    path = _conf(session).get(f"{_CONF}driver.error") if session is not None else None
     if not path:
         return
     Path(path).write_text(json.dumps(error.to_record()))
     shown = sys.excepthook
 
     def hook(kind: type[BaseException], value: BaseException, trace: Any) -> None:
-        if isinstance(value, RekindleError):
-            print(f"rekindle: {value}", file=sys.stderr, flush=True)
+        if value is raised:
+            print(f"rekindle: {error}", file=sys.stderr, flush=True)
         else:
             shown(kind, value, trace)
 

@@ -89,7 +89,7 @@ class StageDriver:
         )
         run.plan_in_background(
             lambda: self.state.inputs.frame(stage, stored.__getitem__),
-            lambda _, hashed: self._writer(stage, hashed),
+            lambda columns, hashed: self._writer(stage, columns, hashed),
         )
         self.state.note("StageStarted", stage=stage.name, partitions=stage.partitions)
 
@@ -120,7 +120,7 @@ class StageDriver:
             map_side=run.planned.has_map_side,
         )
 
-    def _writer(self, stage: Stage, hashed: bool) -> WriterSpec:
+    def _writer(self, stage: Stage, columns: tuple[str, ...], hashed: bool) -> WriterSpec:
         layout, sink = self.state.open_run.layout, sink_of(stage)
         return WriterSpec(
             root=str(self.state.open_run.root),
@@ -129,5 +129,6 @@ class StageDriver:
             manifests=layout.manifests(stage.name),
             data=tuple(layout.data(stage.name, volume) for volume in range(layout.volumes)),
             format=sink.format if sink else "parquet",
+            columns=columns,
             hashed=hashed,
         )

@@ -19,10 +19,10 @@ from typing import Any
 
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime import relations
+from rekindle.runtime import relations, task
 from rekindle.runtime.errors import InputLost, PipelineFailed, PipelineMisuse, RekindleError
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
-from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, WriterSpec, make_writer
+from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, Writer, WriterSpec, make_writer
 
 _MOST_MAP_OUTPUTS_ASKED = 2000
 
@@ -83,12 +83,12 @@ class StageRun:
 
     # -- planning --------------------------------------------------------------------------------------
 
-    def plan_in_background(self, build: Callable[[], Any], spec: Callable[[str, bool], WriterSpec]) -> None:
+    def plan_in_background(self, build: Callable[[], Any], spec: Callable[[tuple[str, ...], bool], WriterSpec]) -> None:
         """Call the user's function and plan the job in a thread; `planned` or `error` is set at its end.
 
         Args:
             build: returns the stage's DataFrame.
-            spec: the writer for (schema JSON, hashed).
+            spec: the writer for (names of the result's columns, hashed).
         """
 
         def run() -> None:
@@ -108,14 +108,17 @@ class StageRun:
     def planning(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
 
-    def _plan(self, build: Callable[[], Any], spec: Callable[[str, bool], WriterSpec]) -> None:
+    def _plan(self, build: Callable[[], Any], spec: Callable[[tuple[str, ...], bool], WriterSpec]) -> None:
         frame = relations.distribute(build(), self.stage)
         relations.check_schema(self.stage, frame.schema)
         if isinstance(self.stage.distribution, Pointwise):
             self._check_pointwise(frame)
         hashed_frame, hashed = relations.with_hashes(frame)
         schema = frame.schema.json()
-        written = hashed_frame.mapInArrow(make_writer(spec(schema, hashed)), RESULT_SCHEMA)
+        # By position: mapInArrow itself trips over names with dots in them.
+        by_position = hashed_frame.toDF(*(f"c{position}" for position in range(len(hashed_frame.columns))))
+        writer = by_value(make_writer(spec(tuple(frame.columns), hashed)))
+        written = by_position.mapInArrow(writer, RESULT_SCHEMA)
         jrdd = written._jdf.javaToPython()
         partitions = int(jrdd.rdd().getNumPartitions())
         if partitions != self.stage.partitions:
@@ -287,6 +290,14 @@ class StageRun:
     def map_output_holders(self) -> set[str]:
         """Executors that hold map outputs of this stage."""
         return {output[1] for shuffle in self.shuffles for output in self.scheduler.map_outputs(shuffle) if output}
+
+
+def by_value(writer: Writer) -> Writer:
+    """`writer`, to be sent to executors with its code: they need not have Rekindle installed."""
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(task)
+    return writer
 
 
 def user_error(stage: str, error: Exception) -> PipelineFailed:

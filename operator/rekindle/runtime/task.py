@@ -36,10 +36,14 @@ class WriterSpec:
     manifests: str
     data: tuple[str, ...]  # one folder per volume
     format: str  # "parquet" | "csv"
+    columns: tuple[str, ...]  # names as stored; Spark hands them over by position
     hashed: bool
 
 
-def make_writer(spec: WriterSpec) -> Callable[[Iterator[Any]], Iterator[Any]]:
+Writer = Callable[[Iterator[Any]], Iterator[Any]]
+
+
+def make_writer(spec: WriterSpec) -> Writer:
     """The function for `DataFrame.mapInArrow`: batches in, one row with the manifest out."""
 
     def write(batches: Iterator[Any]) -> Iterator[Any]:
@@ -99,8 +103,9 @@ def _write_files(
     sink = _FileSink(spec, partition, folder)
     for batch in batches:
         if spec.hashed:
-            batch, sums = _take_hashes(batch)
+            sums = _sums(batch.column(batch.num_columns - 1))
             first, second = (first + sums[0]) & _MASK, (second + sums[1]) & _MASK
+        batch = _renamed(batch, spec.columns)
         rows += batch.num_rows
         if batch.num_rows:
             sink.write(batch)
@@ -109,21 +114,28 @@ def _write_files(
     return rows, files, digest
 
 
-def _take_hashes(batch: Any) -> tuple[Any, tuple[int, int]]:
-    """The batch without its hash column, and two sums (mod 2^64): of the hashes, and of the hashes remixed.
+def _renamed(batch: Any, names: tuple[str, ...]) -> Any:
+    """The first columns of `batch` under `names`; the hash column behind them goes."""
+    import pyarrow
 
-    Two sums, so that two changed rows whose differences cancel in one do not cancel in the other.
+    fields = [batch.schema.field(position).with_name(name) for position, name in enumerate(names)]
+    arrays = batch.columns[: len(names)]
+    return pyarrow.RecordBatch.from_arrays(arrays, schema=pyarrow.schema(fields))
+
+
+def _sums(column: Any) -> tuple[int, int]:
+    """Two sums (mod 2^64): of the rows' hashes, and of the hashes mixed once more.
+
+    Two, so that two changed rows whose differences cancel in one sum do not cancel in the other.
     """
     import numpy
 
-    index = batch.schema.get_field_index(HASH_COLUMN)
-    hashes = batch.column(index).to_numpy(zero_copy_only=False).astype(numpy.int64).view(numpy.uint64)
+    hashes = column.to_numpy(zero_copy_only=False).astype(numpy.int64).view(numpy.uint64)
     mixed = hashes ^ (hashes >> numpy.uint64(30))
     mixed = mixed * numpy.uint64(0xBF58476D1CE4E5B9)
     mixed = mixed ^ (mixed >> numpy.uint64(27))
     mixed = mixed * numpy.uint64(0x94D049BB133111EB)
-    sums = int(hashes.sum(dtype=numpy.uint64)), int(mixed.sum(dtype=numpy.uint64))
-    return batch.drop_columns([HASH_COLUMN]), sums
+    return int(hashes.sum(dtype=numpy.uint64)), int(mixed.sum(dtype=numpy.uint64))
 
 
 class _FileSink:
