@@ -22,9 +22,9 @@ def run(tmp_path_factory) -> tuple[Path, dict]:
     folder = tmp_path_factory.mktemp("flights")
     data = write_data(folder / "data")
     report = folder / "report.json"
+    command = [sys.executable, "-m", "rekindle.cli", "run", str(FLIGHTS / "app.yaml")]
     ended = subprocess.run(
-        [sys.executable, "-m", "rekindle.cli", "run", str(FLIGHTS / "app.yaml"), "--store", str(folder / "store")]
-        + ["--report", str(report)],
+        [*command, "--store", str(folder / "store"), "--report", str(report)],
         env={**os.environ, "FLIGHTS_DATA": str(data), "FLIGHTS_OUT": str(folder / "out")},
         capture_output=True,
         text=True,
@@ -59,6 +59,7 @@ def test_stages_that_share_keys_do_not_shuffle_again(run):
 
 def test_the_report_fits_its_schema(run):
     import jsonschema
+
     import rekindle.runtime
 
     schema = json.loads((Path(rekindle.runtime.__file__).parent / "report.schema.json").read_text())

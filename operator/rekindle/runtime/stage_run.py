@@ -296,7 +296,8 @@ def by_value(writer: Writer) -> Writer:
     """`writer`, to be sent to executors with its code: they need not have Rekindle installed."""
     from pyspark import cloudpickle
 
-    cloudpickle.register_pickle_by_value(task)
+    register: Any = cloudpickle.register_pickle_by_value  # PySpark ships it without types
+    register(task)
     return writer
 
 

@@ -122,6 +122,13 @@ class TestLostPartitions:
         assert run.loses("A/0 A/1") == []
         assert run.graph.output(ResultPartitionID("A", 0)) is None
 
+    def test_nor_one_that_only_a_shuffle_reads_which_nobody_needs(self):
+        run = started("A => map ~> B => C")
+        run.finish("A")
+        run.finish("B")
+        run.loses("A/0").restarts_nothing()
+        run.loses("B/0").restarts("A[0] map[0] B[0] C[0]")
+
     def test_it_is_made_again_when_it_is_needed_after_all(self):
         run = started("A*2 => B => C*2")
         run.finish("A")
@@ -299,10 +306,12 @@ class TestALostDriver:
         assert run.loses_driver() == [act.Finish()]
 
     def test_a_job_that_had_failed_goes_on_with_a_fresh_budget(self):
-        run = Run(job("A => B"), failover=FailoverOptions(max_failures_per_task=0)).submit()
+        run = Run(job("A => B"), failover=FailoverOptions(max_failures_per_task=1)).submit()
         run.finish("A")
+        run.fails("B[0]")
         assert run.fails("B[0]").of(act.Fail)
-        assert run.loses_driver().restarts("B[0]").deployed == ["B[0]#1"]
+        assert run.loses_driver().restarts("B[0]").deployed == ["B[0]#2"]
+        assert run.fails("B[0]").deployed == ["B[0]#3"]
         assert run.finish("B").of(act.Finish)
 
     def test_before_the_job_began_nothing_happens(self):
@@ -368,10 +377,12 @@ class TestBudgets:
             assert not run.canceled("A[0]").of(act.Fail)
 
     def test_once_failed_only_a_new_driver_changes_anything(self):
-        run = Run(job("A*2"), failover=FailoverOptions(max_failures_per_task=0)).submit()
-        run.fails("A[0]")
+        run = Run(job("A => B*2"), failover=FailoverOptions(max_failures_per_task=0)).submit()
+        run.finish("A")
+        run.fails("B[0]")
         assert run.graph.has_failed
         before = run.snapshot()
-        assert run.finish("A[1]") == []
+        assert run.finish("B[1]") == []
         assert run.loses("A/0") == []
+        assert run.see(ev.NodeBlockRequested("n1", until=100.0, cause="a person")) == []
         assert run.snapshot() == before

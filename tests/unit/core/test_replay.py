@@ -135,4 +135,5 @@ def test_there_are_never_more_attempts_than_allowed(run, rolls):
     limit = run.options["speculation"].max_concurrent_executions
     for name in run.job_graph.order:
         for task in run.graph.execution_vertices(name):
-            assert len(task.executions) <= limit
+            # one that was given up, and turned out to have finished, is no attempt that exists
+            assert len([one for one in task.executions if one.state != "FINISHED"]) <= limit

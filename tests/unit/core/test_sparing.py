@@ -217,6 +217,12 @@ class TestTheShuffleInsideAStage:
         run.finish("B[0]")
         run.loses_driver().restarts("map[0] B[0] B[1]")
 
+    def test_and_also_when_part_of_the_map_side_had_not_ended(self):
+        run = Run(job("map*2 ~> B*2")).submit()
+        run.finish("map[0]", digest="x")
+        run.finish("B[0]")
+        run.loses("map/0").restarts("map[0] B[0] B[1]")
+
     def test_and_when_it_is_lost_again_before_it_ended(self):
         run = self.stage()
         run.loses_driver()

@@ -7,7 +7,7 @@ from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import JobVertex
 from rekindle.core.options import SpeculationOptions
-from rekindle.core.speculation import FailureRule, rule_for, why_not_speculated
+from rekindle.core.speculation import FailureRule, copies_to_make, rule_for, why_not_speculated
 from tests.unit.core.dsl import Answer, Run, job
 from tests.unit.core.test_execution import vertex_with
 
@@ -55,6 +55,21 @@ class TestTheLimit:
         run = with_copy()
         run.fails("A[0]#1")
         assert run.slow("A[0]#0").copies == ["A[0]#2"]
+
+    @pytest.mark.parametrize(
+        ("states", "copies"),
+        [
+            (("RUNNING",), 2),
+            (("RUNNING", "CANCELING"), 1),
+            (("RUNNING", "CANCELING", "CANCELING"), 0),
+            (("CANCELING",), 0),
+            (("FINISHED", "CANCELING"), 0),
+            (("CREATED",), 0),
+        ],
+    )
+    def test_one_that_is_being_cancelled_counts(self, states, copies):
+        options = SpeculationOptions(enabled=True, max_concurrent_executions=3)
+        assert copies_to_make(vertex_with(*states), options) == copies
 
     def test_a_finished_vertex_gets_none(self):
         run = speculating()
@@ -304,10 +319,10 @@ class TestCommitsOfAttemptsThatWereGivenUp:
         assert run.graph.unfinished("A") == (0,)
 
     def test_not_if_what_it_made_is_not_stored(self):
-        run = Run(job("map ~> B")).submit().deploy("map")
-        run.fails("map[0]#0")
-        run.finish("map[0]#0")
-        assert not run.graph.is_finished("map")
+        run = Run(job("K +> B", "A => B")).submit().deploy("K")
+        assert run.fails("K[0]#0").deployed == ["K[0]#1"]
+        run.finish("K[0]#0")
+        assert not run.graph.is_finished("K")
 
 
 class TestAnAttemptThatSomebodyEnded:

@@ -7,6 +7,7 @@ import sys
 
 import pyarrow
 from pyspark import cloudpickle
+
 from rekindle.runtime.stage_run import by_value
 from rekindle.runtime.task import WriterSpec, _sums, make_writer
 

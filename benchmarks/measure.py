@@ -1,0 +1,203 @@
+"""One run of one contender on a private cluster: a fresh session, the clock, the CPU, the answer checked."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench import Bench
+from benchmarks.cpu import cpu_seconds
+from benchmarks.results import Run
+from benchmarks.tpch.oracle import difference
+from benchmarks.tpch.pipeline import PARTITIONS
+from rekindle.local.cluster import LocalCluster
+from rekindle.local.java import base_environment
+from rekindle.local.sessions import end_sessions
+from rekindle.runtime.errors import RekindleError
+from rekindle.runtime.report import build_report
+
+JOB = Path(__file__).with_name("job.py")
+EXECUTOR_MIB = 1024
+
+_CONF = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": f"{EXECUTOR_MIB}m",
+    "spark.executor.cores": "1",
+    "spark.pyspark.python": sys.executable,
+    "spark.sql.shuffle.partitions": str(PARTITIONS),
+    "spark.ui.enabled": "false",
+}
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One of those that are compared.
+
+    Attributes:
+        job: `rekindle`, `by-hand` or `plain`.
+        conf: Spark settings beside those that all have.
+        options: Rekindle's, by name.
+        nodes: executors, one on each node.
+        slowed: whether the first node is slow while the job runs.
+    """
+
+    title: str
+    job: str
+    conf: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 3
+    slowed: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is computed: `profits` or `scores`, from which data; `rounds` is the work of a score."""
+
+    name: str
+    data: Path
+    rounds: int = 0
+
+
+class JobFailed(Exception):
+    """A run gave no answer."""
+
+
+def measure(
+    bench: Bench, cluster: LocalCluster, workload: Workload, contender: Contender, number: int, slow_factor: float = 1.0
+) -> Run:
+    """Run a contender once; `number` is its round. What fails is in the `Run`, never raised."""
+    with bench.folder(f"{contender.job}-{number}") as folder:
+        try:
+            seconds, used = _run(bench, cluster, workload, contender, folder, slow_factor)
+        except JobFailed as error:
+            return Run(contender.title, number, error=str(error))
+        finally:
+            _wait_for_rest(cluster)
+        wrong = difference(workload.name, workload.data, workload.rounds, folder / "out")
+        details = _rekindle_details(folder / "store") if contender.job == "rekindle" else {}
+        return Run(contender.title, number, seconds, used, error=wrong, details=details)
+
+
+def _run(
+    bench: Bench, cluster: LocalCluster, workload: Workload, contender: Contender, folder: Path, slow_factor: float
+) -> tuple[float, float]:
+    """(seconds, core-seconds) from a session that is ready to the stored answer."""
+    sick = cluster.nodes[0]
+    with _driver(bench, cluster, workload, contender, folder) as driver:
+        _read(driver, "it was not ready")
+        if contender.slowed:
+            sick.slow(slow_factor)
+        try:
+            sessions = (driver.pid, *cluster.sessions())
+            before = cpu_seconds(*sessions)
+            _say(driver, "go")
+            seconds = float(json.loads(_read(driver, "it failed"))["seconds"])
+            used = cpu_seconds(*sessions) - before
+        finally:
+            sick.recover_speed()
+        _say(driver, "end")
+        with suppress(subprocess.TimeoutExpired):
+            driver.wait(30)
+        return seconds, used
+
+
+@contextmanager
+def _driver(
+    bench: Bench, cluster: LocalCluster, workload: Workload, contender: Contender, folder: Path
+) -> Iterator[subprocess.Popen[str]]:
+    """The program `job.py`; ended with all it started, at the deadline if not before."""
+    conf = {**_CONF, "spark.cores.max": str(contender.nodes), **contender.conf}
+    options = [part for name, value in contender.options.items() for part in ("--option", f"{name}={value}")]
+    with open(bench.log(f"{contender.title}"), "wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, str(JOB), workload.name, contender.job, "--store", str(folder / "store"), *options],
+            env=_environment(cluster, workload, folder, conf),
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            start_new_session=True,
+        )
+    bench.watchdog.own("session", process.pid)
+    deadline = threading.Timer(bench.deadline, end_sessions, (process.pid,))
+    deadline.start()
+    try:
+        yield process
+    finally:
+        deadline.cancel()
+        end_sessions(process.pid)
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+        bench.watchdog.done("session", process.pid)
+
+
+def _environment(cluster: LocalCluster, workload: Workload, folder: Path, conf: Mapping[str, str]) -> dict[str, str]:
+    temporary = folder / "tmp"
+    temporary.mkdir()
+    arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+    return {
+        **base_environment(temporary),
+        "SPARK_CONF_DIR": str(cluster.properties.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_DIRS": str(temporary),
+        "PYSPARK_SUBMIT_ARGS": shlex.join(["--master", cluster.master_url, *arguments, "pyspark-shell"]),
+        "TPCH_DATA": str(workload.data),
+        "TPCH_OUT": str(folder / "out"),
+        "TPCH_ROUNDS": str(workload.rounds),
+    }
+
+
+def _read(driver: subprocess.Popen[str], otherwise: str) -> str:
+    assert driver.stdout is not None
+    line = driver.stdout.readline()
+    if not line:
+        raise JobFailed(f"{otherwise}, or its deadline passed")
+    return line
+
+
+def _say(driver: subprocess.Popen[str], word: str) -> None:
+    assert driver.stdin is not None
+    try:
+        driver.stdin.write(f"{word}\n")
+        driver.stdin.flush()
+    except BrokenPipeError:
+        raise JobFailed("it ended too early, or its deadline passed") from None
+
+
+def _wait_for_rest(cluster: LocalCluster, deadline: float = 60.0) -> None:
+    """Wait until no executor is left, so that the next run finds free nodes."""
+    until = time.monotonic() + deadline
+    while any(node.executor_count() for node in cluster.nodes):
+        if time.monotonic() > until:
+            for node in cluster.nodes:
+                node.kill_executors()
+        time.sleep(0.2)
+
+
+def _rekindle_details(store: Path) -> dict[str, Any]:
+    """What the pipeline's own report says of the run."""
+    try:
+        report = build_report(store)
+    except RekindleError as error:
+        return {"report": str(error)}
+    return {
+        "copies": report["speculation"],
+        "blocks": len(report["blocks"]),
+        "stored": sum(stage["bytes"] or 0 for stage in report["stages"]),
+        "stages": {stage["name"]: stage["seconds"] for stage in report["stages"]},
+    }

@@ -1,0 +1,122 @@
+"""The figures of the README: `make bench`.
+
+    python benchmarks/run.py                       everything, about three hours on two cores
+    python benchmarks/run.py --only no-fault       one scenario (may be given several times)
+    python benchmarks/run.py --tables              no run: the tables of the last results
+
+Runs of the contenders take turns, so that a machine that slows down does so for all. Every answer is compared
+with DuckDB's. Results go to .build/bench/results.json, the tables to the terminal; docs/benchmarks.md says
+how each figure is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import psutil  # noqa: E402
+
+from benchmarks.bench import Bench, Settings  # noqa: E402
+from benchmarks.results import ResultsFile, Run  # noqa: E402
+from benchmarks.scenarios import killed_driver, no_fault, slow_node  # noqa: E402
+from rekindle.local.watchdog import Watchdog  # noqa: E402
+
+CACHE = ROOT / ".build" / "bench"
+
+
+class Scenario(Protocol):
+    """A module of `scenarios`."""
+
+    NAME: str
+    runs: Callable[[Bench], Iterator[Run]]
+    tables: Callable[[Sequence[Run]], str]
+
+
+SCENARIOS: dict[str, Any] = {one.NAME: one for one in (no_fault, slow_node, killed_driver)}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line, with its help."""
+    default = Settings()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="only this scenario")
+    parser.add_argument("--tables", action="store_true", help="print the tables of the last results, run nothing")
+    parser.add_argument("--runs", type=int, default=default.runs, help="rounds (default: %(default)s)")
+    parser.add_argument("--scale", type=float, default=default.scale, help="scale of profits (default: %(default)s)")
+    parser.add_argument(
+        "--scores-scale", type=float, default=default.scores_scale, help="scale of scores (default: %(default)s)"
+    )
+    parser.add_argument("--rounds", type=int, default=default.rounds, help="work of a score (default: %(default)s)")
+    parser.add_argument(
+        "--slow-workload",
+        choices=("scores", "profits"),
+        default=default.slow_workload,
+        help="what runs with a slow node (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--deadline", type=float, default=default.deadline, help="seconds of one run at most (default: %(default)s)"
+    )
+    return parser
+
+
+def about(settings: Settings) -> dict[str, Any]:
+    """Settings, versions and machine, to be kept with the results."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return {
+        "settings": vars(settings),
+        "cores": cores,
+        "memory": psutil.virtual_memory().total,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("rekindle", "pyspark", "pyarrow", "duckdb", "tpcgen-cli")},
+    }
+
+
+def run_scenario(scenario: Any, bench: Bench, results: ResultsFile) -> list[Run]:
+    """All runs of a scenario; each is saved as soon as it is there."""
+    bench.say(f"== {scenario.NAME}, {bench.settings.runs} rounds")
+    done: list[Run] = []
+    for run in scenario.runs(bench):
+        done.append(run)
+        results.save(scenario.NAME, about(bench.settings), done)
+        said = f"WRONG: {run.error}" if run.error else f"{run.seconds:.1f} s, {run.core_seconds:.1f} core-s, right"
+        bench.say(f"   round {run.number}  {run.contender}: {said}")
+    return done
+
+
+def print_tables(names: Sequence[str], results: ResultsFile) -> None:
+    """The tables of what was measured, ready for a Markdown page."""
+    for name in names:
+        found = results.runs(name)
+        if found:
+            print(f"\n### {name}\n\n{SCENARIOS[name].tables(found)}")
+
+
+def main() -> int:
+    options = make_parser().parse_args()
+    names, results = options.only or list(SCENARIOS), ResultsFile(CACHE / "results.json")
+    if options.tables:
+        print_tables(names, results)
+        return 0
+    settings = Settings(**{name: getattr(options, name) for name in vars(Settings())})
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with Watchdog() as watchdog, tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as work:
+        watchdog.own("folder", work)
+        bench = Bench(settings, CACHE, Path(work), watchdog)
+        done = [run for name in names for run in run_scenario(SCENARIOS[name], bench, results)]
+    print_tables(names, results)
+    return 1 if any(run.error for run in done) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

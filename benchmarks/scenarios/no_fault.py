@@ -1,0 +1,43 @@
+"""What Rekindle costs when nothing fails: against the same job by hand, and against plain Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchmarks.bench import Bench, interleaved
+from benchmarks.data import tpch_data
+from benchmarks.measure import EXECUTOR_MIB, Contender, Workload, measure
+from benchmarks.results import Run, core_seconds, markdown, ratio, spread
+from rekindle.local.cluster import ClusterShape, LocalCluster
+
+NAME = "no-fault"
+
+REKINDLE = Contender("Rekindle", "rekindle", options={"speculation.enabled": "true", "speculation.sinkEnabled": "true"})
+BY_HAND = Contender("by hand: write.parquet, read.parquet", "by-hand")
+PLAIN = Contender("plain Spark, stores nothing", "plain")
+CONTENDERS = (REKINDLE, BY_HAND, PLAIN)
+
+
+def runs(bench: Bench) -> Iterator[Run]:
+    """Each contender once a round, on three nodes that are not held back."""
+    workload = Workload("profits", tpch_data(bench.settings.scale, bench.cache / "data"))
+    shape = ClusterShape(nodes=3, cores=1, memory=EXECUTOR_MIB)
+    with bench.folder("cluster") as folder, LocalCluster(shape, folder, bench.watchdog) as cluster:
+        for number, contender in interleaved(CONTENDERS, bench.settings.runs):
+            yield measure(bench, cluster, workload, contender, number)
+
+
+def tables(found: Sequence[Run]) -> str:
+    """Seconds and core-seconds of each, and Rekindle's by theirs."""
+    head = ("", "seconds", "core-seconds", "Rekindle takes, times", "in core-seconds, times")
+    rows = [
+        (
+            one.title,
+            spread(found, one.title),
+            spread(found, one.title, core_seconds),
+            ratio(found, REKINDLE.title, one.title),
+            ratio(found, REKINDLE.title, one.title, core_seconds),
+        )
+        for one in CONTENDERS
+    ]
+    return markdown(head, rows)

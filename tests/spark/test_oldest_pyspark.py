@@ -1,0 +1,86 @@
+"""A smoke run on the oldest PySpark that pyproject.toml allows, in an environment of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import json, sys
+import pyspark, rekindle
+from pyspark.sql import DataFrame, SparkSession, functions as F
+from rekindle.pipeline import FileSink, Pipeline
+
+pipeline = Pipeline("oldest", default_partitions=3)
+
+@pipeline.source(partition_by="k")
+def numbers(spark: SparkSession) -> DataFrame:
+    return spark.range(300).withColumn("k", F.col("id") % 10)
+
+@pipeline.stage(pointwise=True)
+def same(numbers: DataFrame) -> DataFrame:
+    return numbers
+
+@pipeline.sink(FileSink(sys.argv[1] + "/out"), partition_by="k")
+def totals(same: DataFrame) -> DataFrame:
+    return same.groupBy("k").agg(F.sum("id").alias("total"))
+
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+spark = rekindle.configure(builder, store=sys.argv[1] + "/store").getOrCreate()
+report = pipeline.run(spark).report
+rows = sorted(map(tuple, spark.read.parquet(sys.argv[1] + "/out").collect()))
+print("RESULT", json.dumps([pyspark.__version__, report["state"], rows]))
+"""
+
+
+def oldest() -> tuple[str, list[str]]:
+    """The lowest PySpark of pyproject.toml, and the project's other requirements."""
+    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    (spark,) = [one for one in requirements if one.startswith("pyspark")]
+    found = re.search(r">=(\d+\.\d+)", spark)
+    assert found is not None
+    return found[1], [one for one in requirements if not one.startswith("pyspark")]
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """An environment, kept outside the checkout under a name made of what is in it."""
+    version, others = oldest()
+    wanted = [f"pyspark=={version}.*", *others]
+    digest = hashlib.sha256(json.dumps([sys.version, wanted]).encode()).hexdigest()[:16]
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "rekindle" / f"pyspark-{version}-{digest}"
+    python = cache / "bin" / "python"
+    if not (cache / "complete").exists():
+        venv.create(cache, with_pip=True, clear=True)
+        subprocess.run([str(python), "-m", "pip", "install", "-q", *wanted], check=True, timeout=280)
+        (cache / "complete").touch()
+    return python
+
+
+@pytest.mark.timeout(600)
+def test_a_pipeline_runs_on_the_oldest_pyspark(python, tmp_path):
+    (tmp_path / "main.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [str(python), str(tmp_path / "main.py"), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "operator"), "PYSPARK_PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    results = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    assert results, done.stderr[-3000:]
+    version, state, rows = json.loads(results[0].removeprefix("RESULT "))
+    assert version.startswith(oldest()[0])
+    assert state == "finished"
+    assert rows == [[key, sum(range(key, 300, 10))] for key in range(10)]

@@ -1,0 +1,123 @@
+"""What Spark says, and what it means: a bad task, a lost executor, a stored partition that cannot be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rekindle.core.events import FailureKind
+from rekindle.core.ids import ResultPartitionID
+from rekindle.pipeline.distribution import Rebalance
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import StoreFull
+from rekindle.runtime.failures import classify_job_error, classify_task_error, user_traceback
+
+
+def never_called(*_: Any) -> Any:
+    raise AssertionError
+
+
+STAGE = Stage(
+    name="delays",
+    fn=never_called,
+    inputs=("flights",),
+    description="",
+    distribution=Rebalance(4),
+    partitions=4,
+    exchange=ExchangeMode.BLOCKING,
+    deterministic=None,
+    speculation=True,
+    sink=None,
+    broadcast=frozenset(),
+    is_source=False,
+    takes_spark=False,
+)
+PYTHON = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/x/pyspark/python/lib/pyspark.zip/pyspark/worker.py", line 4207, in invoke_udf
+    func(split_index)
+    ^^^^^^^^^^^^^^^^^
+  File "/home/ann/app/main.py", line 12, in invert
+    return 10 // (value - 7)
+           ~~~^^~~~~~~~~~~~~
+ZeroDivisionError: integer division or modulo by zero
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1097)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+"""
+READ = (
+    "org.apache.spark.SparkException: [FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file "
+    "file:///s/runs/0001/data/flights/.attempt-p00003-v0002-ab12/part-00003-cd_00003.c000.snappy.parquet."
+)
+
+
+def classify(text: str, damaged: bool = True):
+    return classify_task_error(text, STAGE, 1, lambda stage, partition, version: damaged)
+
+
+def test_user_code_that_raised_is_a_task_failure_with_its_own_frames_only():
+    failure = classify(PYTHON)
+    assert failure.cause.kind is FailureKind.TASK
+    assert failure.cause.message == "ZeroDivisionError: integer division or modulo by zero"
+    text = str(failure.error)
+    assert 'File "/home/ann/app/main.py", line 12, in invert' in text
+    assert "pyspark.zip" not in text
+    assert "func(split_index)" not in text
+    assert "\tat " not in text
+    assert text.startswith("stage delays, partition 1: ZeroDivisionError")
+
+
+@pytest.mark.requirement("S7-14")
+def test_a_stored_partition_that_cannot_be_read_is_named_as_the_cause():
+    failure = classify(READ)
+    assert failure.cause.kind is FailureKind.PARTITION
+    assert failure.cause.partition == ResultPartitionID("flights", 3)
+
+
+def test_a_read_error_over_a_sound_partition_is_the_tasks_own():
+    assert classify(READ, damaged=False).cause.kind is FailureKind.TASK
+
+
+def test_the_damage_is_looked_for_in_the_version_that_was_read():
+    asked = []
+
+    def damaged(stage: str, partition: int, version: int) -> bool:
+        asked.append((stage, partition, version))
+        return True
+
+    classify_task_error(READ, STAGE, 1, damaged)
+    assert asked == [("flights", 3, 2)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ExecutorLostFailure (executor 2 exited caused by one of the running tasks) Reason: Worker lost",
+        "FetchFailed(BlockManagerId(1, 127.0.0.3, 41, None), shuffleId=0, mapIndex=1, message=\nConnection refused)",
+    ],
+)
+def test_lost_infrastructure_is_not_the_tasks_fault(text):
+    assert classify(text).cause.kind is FailureKind.INFRASTRUCTURE
+
+
+def test_words_of_lost_infrastructure_inside_user_code_do_not_excuse_it():
+    assert classify(PYTHON.replace("integer division", "Worker lost:")).cause.kind is FailureKind.TASK
+
+
+def test_no_space_ends_the_run_at_once_and_says_where():
+    failure = classify("java.io.IOException: No space left on device")
+    assert failure.fatal
+    assert isinstance(failure.error, StoreFull)
+    assert failure.error.exit_code == 4
+
+
+def test_a_job_that_spark_gave_up_over_a_task_is_final_and_names_the_task():
+    text = f"Job aborted due to stage failure: Task 2 in stage 5.0 failed 5 times, most recent failure: {PYTHON}"
+    failure = classify_job_error(RuntimeError(text), STAGE, lambda *_: True)
+    assert failure.fatal
+    assert failure.partition == 2
+
+
+def test_without_a_python_traceback_there_is_none():
+    assert user_traceback("java.lang.ArithmeticException: divide by zero\n\tat x.y(z.java:1)") is None

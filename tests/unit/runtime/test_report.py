@@ -1,0 +1,99 @@
+"""The report is folded from the journal: attempts, copies, restarts, digests."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+
+import jsonschema
+import pytest
+
+from rekindle.core import events as ev
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.runtime.journal import note
+from rekindle.runtime.report import ReportFold
+
+
+def attempt(partition: int, number: int = 0) -> ExecutionAttemptID:
+    return ExecutionAttemptID(ExecutionVertexID("s", partition), number)
+
+
+def event(t: float, what: ev.Event) -> dict:
+    return {"t": t, "kind": "event", "event": ev.to_record(what)}
+
+
+def finished(t: float, partition: int, number: int = 0, digest: str | None = "1-1-2") -> dict:
+    return event(t, ev.AttemptFinished(attempt(partition, number), t, ev.PartitionOutput(1, 10, digest, "n")))
+
+
+def deployed(t: float, partition: int, number: int = 0) -> dict:
+    return event(t, ev.AttemptDeployed(attempt(partition, number), "n", t))
+
+
+START = [
+    note(0.0, "RunStarted", application="a", run=1, fingerprints={},
+         stages=[{"name": "s", "partitions": 2, "exchange": "blocking", "sink": None},
+                 {"name": "fused", "partitions": 2, "exchange": "pipelined", "sink": None}]),
+    note(0.0, "DriverStarted", attempt=1, writer="w"),
+    note(1.0, "StageStarted", stage="s", partitions=2),
+]  # fmt: skip
+
+
+def report(*records: dict) -> dict:
+    fold = ReportFold()
+    for record in [*START, *records]:
+        fold.add(record)
+    made = fold.report()
+    schema = json.loads(files("rekindle.runtime").joinpath("report.schema.json").read_text())
+    jsonschema.validate(made, schema)
+    return made
+
+
+def test_a_stage_is_finished_with_its_last_partition_and_its_digest_is_the_sum():
+    half = report(deployed(1, 0), finished(2, 0))["stages"]
+    assert [(stage["name"], stage["state"], stage["digest"]) for stage in half] == [("s", "running", None)]
+    whole = report(
+        deployed(1, 0), finished(2, 0), deployed(1, 1), finished(3, 1), note(3.0, "StageFinished", stage="s")
+    )
+    (stage,) = whole["stages"]
+    assert (stage["state"], stage["rows"], stage["bytes"], stage["seconds"]) == ("finished", 2, 20, 2.0)
+    assert stage["digest"] == "2-0000000000000002-0000000000000004"
+
+
+def test_one_partition_without_a_digest_makes_the_stage_not_comparable():
+    (stage,) = report(finished(2, 0), finished(3, 1, digest=None))["stages"]
+    assert stage["state"] == "finished"
+    assert stage["digest"] is None
+
+
+@pytest.mark.requirement("S2-41")
+def test_copies_are_counted_apart_from_reruns_and_effective_when_they_win():
+    copy = {"t": 2.0, "kind": "action", "action": "Speculate", "attempts": [["s", 0, 1]]}
+    made = report(deployed(1, 0), copy, deployed(2, 0, 1), finished(3, 0, 1), deployed(1, 1), finished(2, 1))
+    assert made["speculation"] == {"launched": 1, "effective": 1}
+    assert made["tasks"]["rerun"] == 0
+    lost = report(deployed(1, 0), copy, deployed(2, 0, 1), finished(3, 0, 0))
+    assert lost["speculation"] == {"launched": 1, "effective": 0}
+
+
+def test_a_restart_is_told_with_what_was_reused_and_counts_as_rerun():
+    restart = {"t": 3.0, "kind": "action", "action": "Restart", "vertices": [["s.map", 0], ["s", 0]],
+               "cause": "the driver was lost", "reused": 1}  # fmt: skip
+    made = report(deployed(1, 0), finished(2, 0), deployed(1, 1), finished(2, 1), restart, deployed(4, 0, 1))
+    assert made["recoveries"] == [
+        {"t": 3.0, "cause": "the driver was lost", "restarted": {"s.map": 1, "s": 1}, "reused": 1}
+    ]
+    assert made["stages"][0]["state"] == "running"
+    assert made["tasks"]["rerun"] == 1
+
+
+def test_a_failed_run_keeps_its_error_and_a_new_driver_clears_it():
+    failed = note(5.0, "RunFailed", error={"kind": "pipeline-failed", "message": "x"})
+    assert (report(failed)["state"], report(failed)["error"]["message"]) == ("failed", "x")
+    again = report(failed, note(6.0, "DriverStarted", attempt=2, writer="w"), note(7.0, "RunFinished", stored_bytes=0))
+    assert (again["state"], again["error"], again["drivers"]) == ("finished", None, 2)
+
+
+def test_a_node_refused_every_second_is_told_once():
+    refused = {"t": 1.0, "kind": "action", "action": "BlockRefused", "node": "n", "reason": "1 of 3"}
+    assert len(report(refused, {**refused, "t": 2.0})["blocksRefused"]) == 1
