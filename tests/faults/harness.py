@@ -23,7 +23,7 @@ spec:
   mainApplicationFile: {main}
   arguments: {arguments}
   executor: {{instances: 3, cores: 1, memory: 700m}}
-  speculation: {{enabled: true, baselineLowerBound: 2s, checkInterval: 500ms}}
+  speculation: {{enabled: true, baselineLowerBound: 5s, checkInterval: 500ms}}
   recovery: {{volumes: {volumes}}}
 """
 
