@@ -123,14 +123,15 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(sleeping):
     assert outcome.stage("numbers")["rerun"] == 0
 
 
-def test_a_second_run_on_a_store_in_use_is_refused(sleeping):
-    first = started(sleeping, "stage numbers: 8 partitions")
+def test_a_second_run_on_a_store_in_use_is_refused(tmp_path):
+    slow = Application(tmp_path, "chain.py", "5.0", "sleep")
+    first = started(slow, "stage numbers: 8 partitions")
     try:
-        second = sleeping.run()
+        second = slow.run()
         assert second.code == 4, second.err
         assert "in use" in second.err
         first.communicate(timeout=200)
         assert first.returncode == 0
     finally:
         first.kill()
-    assert chain_is_right(sleeping)
+    assert chain_is_right(slow)

@@ -19,7 +19,7 @@ from rekindle.local.launch_report import write_report
 from rekindle.local.meter import CpuMeter
 from rekindle.local.progress import Follow, Progress, ProgressScreen
 from rekindle.local.restarts import INTERRUPTED, SUCCESS
-from rekindle.local.stores import forget, last_driver_is_gone
+from rekindle.local.stores import forget, last_driver_is_gone, refuse_in_use
 from rekindle.local.submission import (
     Submission,
     driver_java_options,
@@ -73,8 +73,8 @@ def run_application(options: RunOptions, screen: RunScreen) -> Outcome:
         screen.line(note)
     check_faults(options.chaos, _hosts(options.nodes), submission.settings.recovery.volumes)
     find_java()
-    if options.fresh:
-        forget(submission.store, submission.settings.recovery.lease_seconds, screen.line)
+    take_store = forget if options.fresh else refuse_in_use
+    take_store(submission.store, submission.settings.recovery.lease_seconds, screen.line)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())
         work = stack.enter_context(work_folder(application.metadata.name, watchdog))

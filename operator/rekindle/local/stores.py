@@ -27,6 +27,12 @@ def last_driver_is_gone(store: Path) -> bool:
         return False
 
 
+def refuse_in_use(store: Path, lease_seconds: float, say: Callable[[str], None]) -> None:
+    """Raises StoreRefused while another run uses the store: before a cluster is started for nothing."""
+    if (store / LEASE).exists() and not last_driver_is_gone(store):
+        Lease(PosixStore(store), "", lease_seconds).watch(_waits(lease_seconds, say))
+
+
 def forget(store: Path, lease_seconds: float, say: Callable[[str], None]) -> None:
     """Remove all runs of a store; a folder that is no store is left alone.
 
@@ -37,7 +43,11 @@ def forget(store: Path, lease_seconds: float, say: Callable[[str], None]) -> Non
     lease = Lease(PosixStore(store), f"fresh-{socket.gethostname()}-{os.getpid()}", lease_seconds)
     lease.acquire(
         takeover=last_driver_is_gone(store),
-        waiting=lambda holder: say(f"waiting up to {lease_seconds:g} s for the lease of {holder} to run out"),
+        waiting=_waits(lease_seconds, say),
     )
     lease.release()
     begin_anew(store)
+
+
+def _waits(lease_seconds: float, say: Callable[[str], None]) -> Callable[[str], None]:
+    return lambda holder: say(f"waiting up to {lease_seconds:g} s for the lease of {holder} to run out")

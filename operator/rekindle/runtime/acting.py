@@ -34,6 +34,7 @@ class Actor:
             case act.Block(node=node):
                 self._exclude_node(node)
             case act.Restart(vertices=vertices):
+                self.outcome = None  # a loss found at the last moment undoes the end
                 self._forget(vertices)
             case act.Release(vertex=name):
                 self.state.committed.release(name)
@@ -160,6 +161,9 @@ def told(action: act.Action, now: float) -> Record | None:
                 if one.speculative
             ]
             return {"t": now, "kind": "action", "action": "Speculate", "attempts": copies} if copies else None
+        case act.Spare(vertices=vertices, reason=reason):
+            spared = [[one.vertex, one.subtask] for one in vertices]
+            return {"t": now, "kind": "action", "action": "Spare", "vertices": spared, "reason": reason}
         case act.Release(vertex=vertex):
             return {"t": now, "kind": "action", "action": "Release", "stage": vertex}
         case act.Fail(cause=cause):

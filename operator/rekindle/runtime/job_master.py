@@ -107,8 +107,8 @@ class JobMaster:
         """Tell the core what became true since the journal's last segment, then that the driver was lost."""
         for stage in self.state.stored_stages():
             self._observer.see_commits(stage, now)
-        self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
         self._observer.see_missing_data(self.state.finished_and_needed(), now)
+        self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
 
     # -- a round ---------------------------------------------------------------------------------------
 

@@ -39,9 +39,8 @@ class Lease:
         Raises:
             StoreRefused: another driver renewed its lease while we watched.
         """
-        current = self._read()
-        if current and not takeover and not current.get("released"):
-            self._watch(current, waiting)
+        if not takeover:
+            self.watch(waiting)
         self._write(released=False)
         self._thread = threading.Thread(target=self._renew, name="rekindle-lease", daemon=True)
         self._thread.start()
@@ -62,7 +61,11 @@ class Lease:
         if not self.lost:
             self._write(released=True)
 
-    def _watch(self, first: dict[str, object], waiting: Callable[[str], None]) -> None:
+    def watch(self, waiting: Callable[[str], None] = lambda _: None) -> None:
+        """Return when nobody holds the lease any more; raises as `acquire` does. Changes nothing."""
+        first = self._read()
+        if not first or first.get("released"):
+            return
         waiting(str(first.get("holder")))
         deadline = time.monotonic() + self._seconds
         while time.monotonic() < deadline:
