@@ -37,6 +37,7 @@ _CONF = {
     "spark.pyspark.python": sys.executable,
     "spark.sql.shuffle.partitions": str(PARTITIONS),
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
 }
 
 
@@ -69,6 +70,15 @@ class Workload:
     rounds: int = 0
 
 
+@dataclass(frozen=True)
+class Took:
+    """Seconds, and CPU seconds of the driver with its JVM, and of the nodes with master and executors."""
+
+    seconds: float
+    driver: float
+    nodes: float
+
+
 class JobFailed(Exception):
     """A run gave no answer."""
 
@@ -79,37 +89,38 @@ def measure(
     """Run a contender once; `number` is its round. What fails is in the `Run`, never raised."""
     with bench.folder(f"{contender.job}-{number}") as folder:
         try:
-            seconds, used = _run(bench, cluster, workload, contender, folder, slow_factor)
+            took = _run(bench, cluster, workload, contender, folder, slow_factor)
         except JobFailed as error:
             return Run(contender.title, number, error=str(error))
         finally:
             _wait_for_rest(cluster)
         wrong = difference(workload.name, workload.data, workload.rounds, folder / "out")
-        details = _rekindle_details(folder / "store") if contender.job == "rekindle" else {}
-        return Run(contender.title, number, seconds, used, error=wrong, details=details)
+        details = {"driver_core_seconds": took.driver}
+        if contender.job == "rekindle":
+            details |= _rekindle_details(folder / "store")
+        return Run(contender.title, number, took.seconds, took.driver + took.nodes, error=wrong, details=details)
 
 
 def _run(
     bench: Bench, cluster: LocalCluster, workload: Workload, contender: Contender, folder: Path, slow_factor: float
-) -> tuple[float, float]:
-    """(seconds, core-seconds) from a session that is ready to the stored answer."""
+) -> Took:
+    """From a session that is ready to the stored answer."""
     sick = cluster.nodes[0]
     with _driver(bench, cluster, workload, contender, folder) as driver:
         _read(driver, "it was not ready")
         if contender.slowed:
             sick.slow(slow_factor)
         try:
-            sessions = (driver.pid, *cluster.sessions())
-            before = cpu_seconds(*sessions)
+            before = cpu_seconds(driver.pid), cpu_seconds(*cluster.sessions())
             _say(driver, "go")
             seconds = float(json.loads(_read(driver, "it failed"))["seconds"])
-            used = cpu_seconds(*sessions) - before
+            took = Took(seconds, cpu_seconds(driver.pid) - before[0], cpu_seconds(*cluster.sessions()) - before[1])
         finally:
             sick.recover_speed()
         _say(driver, "end")
         with suppress(subprocess.TimeoutExpired):
             driver.wait(30)
-        return seconds, used
+        return took
 
 
 @contextmanager

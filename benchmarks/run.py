@@ -14,9 +14,11 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -38,11 +40,15 @@ class Scenario(Protocol):
     """A module of `scenarios`."""
 
     NAME: str
-    runs: Callable[[Bench], Iterator[Run]]
-    tables: Callable[[Sequence[Run]], str]
+
+    def runs(self, bench: Bench) -> Iterator[Run]:
+        """All runs, one after the other."""
+
+    def tables(self, found: Sequence[Run]) -> str:
+        """Markdown of what was found."""
 
 
-SCENARIOS: dict[str, Any] = {one.NAME: one for one in (no_fault, slow_node, killed_driver)}
+SCENARIOS: dict[str, Scenario] = {one.NAME: one for one in (no_fault, slow_node, killed_driver)}
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -73,7 +79,7 @@ def about(settings: Settings) -> dict[str, Any]:
     """Settings, versions and machine, to be kept with the results."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
-        "settings": vars(settings),
+        "settings": asdict(settings),
         "cores": cores,
         "memory": psutil.virtual_memory().total,
         "system": f"{platform.system()} {platform.machine()}",
@@ -82,7 +88,7 @@ def about(settings: Settings) -> dict[str, Any]:
     }
 
 
-def run_scenario(scenario: Any, bench: Bench, results: ResultsFile) -> list[Run]:
+def run_scenario(scenario: Scenario, bench: Bench, results: ResultsFile) -> list[Run]:
     """All runs of a scenario; each is saved as soon as it is there."""
     bench.say(f"== {scenario.NAME}, {bench.settings.runs} rounds")
     done: list[Run] = []
@@ -108,8 +114,9 @@ def main() -> int:
     if options.tables:
         print_tables(names, results)
         return 0
-    settings = Settings(**{name: getattr(options, name) for name in vars(Settings())})
+    settings = Settings(**{name: getattr(options, name) for name in (one.name for one in fields(Settings))})
     CACHE.mkdir(parents=True, exist_ok=True)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: all that was started is ended
     with Watchdog() as watchdog, tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as work:
         watchdog.own("folder", work)
         bench = Bench(settings, CACHE, Path(work), watchdog)
