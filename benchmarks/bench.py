@@ -21,7 +21,7 @@ class Settings:
 
     Attributes:
         runs: rounds of every scenario.
-        scale: TPC-H's scale factor for `profits`.
+        scale: TPC-H's scale factor for `profits`; from 2 on, no side of its big joins is small enough to broadcast.
         scores_scale: and for `scores`.
         rounds: steps of a score.
         slow_workload: the workload of the slow-node scenario.
@@ -29,7 +29,7 @@ class Settings:
     """
 
     runs: int = 5
-    scale: float = 1.0
+    scale: float = 2.0
     scores_scale: float = 0.1
     rounds: int = 3000
     slow_workload: str = "scores"

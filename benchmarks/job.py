@@ -27,7 +27,8 @@ Job = Callable[[SparkSession, Path], object]
 
 JOBS: dict[tuple[str, str], Job] = {
     ("profits", "rekindle"): lambda spark, folder: pipeline.pipeline.run(spark),
-    ("profits", "by-hand"): lambda spark, folder: peers.profits_by_hand(spark, str(folder)),
+    ("profits", "by-hand"): lambda spark, folder: peers.profits_by_hand(spark, str(folder), partitioned=True),
+    ("profits", "by-hand-lean"): lambda spark, folder: peers.profits_by_hand(spark, str(folder), partitioned=False),
     ("profits", "plain"): lambda spark, folder: peers.profits_plain(spark),
     ("scores", "rekindle"): lambda spark, folder: scores.pipeline.run(spark),
     ("scores", "plain"): lambda spark, folder: peers.scores_plain(spark),

@@ -46,7 +46,7 @@ class Contender:
     """One of those that are compared.
 
     Attributes:
-        job: `rekindle`, `by-hand` or `plain`.
+        job: `rekindle`, `by-hand`, `by-hand-lean` or `plain`.
         conf: Spark settings beside those that all have.
         options: Rekindle's, by name.
         nodes: executors, one on each node.

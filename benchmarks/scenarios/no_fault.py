@@ -13,9 +13,10 @@ from rekindle.local.cluster import ClusterShape, LocalCluster
 NAME = "no-fault"
 
 REKINDLE = Contender("Rekindle", "rekindle", options={"speculation.enabled": "true", "speculation.sinkEnabled": "true"})
-BY_HAND = Contender("by hand: write.parquet, read.parquet", "by-hand")
+BY_HAND = Contender("by hand, the same partitions", "by-hand")
+LEAN = Contender("by hand, no shuffle before a write", "by-hand-lean")
 PLAIN = Contender("plain Spark, stores nothing", "plain")
-CONTENDERS = (REKINDLE, BY_HAND, PLAIN)
+CONTENDERS = (REKINDLE, BY_HAND, LEAN, PLAIN)
 
 
 def runs(bench: Bench) -> Iterator[Run]:

@@ -6,19 +6,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.tpch import pipeline as profits
 from benchmarks.tpch import scores
+from rekindle.pipeline import Keyed
 
 
-def profits_by_hand(spark: SparkSession, folder: str) -> None:
+def profits_by_hand(spark: SparkSession, folder: str, *, partitioned: bool) -> None:
     """Every result that the pipeline stores is written to a folder and read back.
 
-    The stored rows are the same. They are not shuffled before they are written, as Spark would not know when
-    it reads them and would shuffle again: each join shuffles what it reads, which makes as many shuffles as
-    the pipeline has.
+    `partitioned`: in the pipeline's own partitions, by the same keys. Plain Parquet files do not tell a reader
+    how they are partitioned, so a join of what is read shuffles again. Else nothing is shuffled to be written,
+    and only the readers shuffle: as many shuffles as the pipeline has, unless Spark finds a way without one.
     """
 
     def stored(name: str, frame: DataFrame) -> DataFrame:
         path = f"{folder}/{name}"
-        frame.write.mode("overwrite").parquet(path)
+        laid_out = frame.repartition(profits.PARTITIONS, *_keys(name)) if partitioned else frame
+        laid_out.write.mode("overwrite").parquet(path)
         return spark.read.parquet(path)
 
     lines = stored("lines", profits.lines(spark))
@@ -28,6 +30,13 @@ def profits_by_hand(spark: SparkSession, folder: str) -> None:
     earned = stored("profits", profits.profits(dated, costs))
     answer = profits.answer(earned, profits.suppliers(spark))
     answer.coalesce(1).write.mode("overwrite").parquet(profits.OUT)
+
+
+def _keys(stage: str) -> tuple[str, ...]:
+    """What the pipeline partitions the result of a stage by."""
+    distribution = profits.pipeline.build().stage(stage).distribution
+    assert isinstance(distribution, Keyed)
+    return distribution.keys
 
 
 def profits_plain(spark: SparkSession) -> None:

@@ -104,7 +104,7 @@ def table(reports: list[tuple[Scenario, dict[str, Any]]]) -> Table:
     shown = Table(title="The flights pipeline, three times", title_justify="left")
     shown.add_column("")
     for scenario, _ in reports:
-        shown.add_column(scenario.title, justify="right", max_width=20)
+        shown.add_column(scenario.title, justify="right")
     for name, measure in MEASURES.items():
         shown.add_row(name, *(str(measure(report)) for _, report in reports))
     for sink in digests(reports[0][1]):
@@ -115,7 +115,7 @@ def table(reports: list[tuple[Scenario, dict[str, Any]]]) -> Table:
 def _short(digest: str) -> str:
     """The first digits of a digest's two sums: enough to see whether two are equal."""
     _, first, second = digest.split("-")
-    return f"{first[:8]}-{second[:8]}"
+    return f"{first[:6]}-{second[:6]}"
 
 
 def verdict(reports: list[tuple[Scenario, dict[str, Any]]]) -> list[str]:
