@@ -6,7 +6,7 @@ on a blocked node nor next to a sibling (S2-36 to S2-38, S2-45).
 
 from __future__ import annotations
 
-from rekindle.core.actions import Action, Deploy, Deployment
+from rekindle.core.actions import Action, BlockRefused, Deploy, Deployment
 from rekindle.core.blocklist import BlockedNode
 from rekindle.core.events import NodeBlockRequested, NodesChanged, SlowTasksFound
 from rekindle.core.execution import ExecutionState
@@ -20,6 +20,7 @@ class SlowNodeHandler:
 
     def __init__(self, state: JobState) -> None:
         self._state = state
+        self._refused: dict[str, str] = {}
 
     def nodes_changed(self, event: NodesChanged, now: float) -> list[Action]:
         self._state.blocklist.nodes_changed(event.nodes)
@@ -44,13 +45,19 @@ class SlowNodeHandler:
         return [*blocks, *(Deploy(tuple(some), avoid) for avoid, some in copies.items())]
 
     def _block_node_of(self, attempt: ExecutionAttemptID, cause: str, now: float) -> list[Action]:
-        """Whether or not its vertex may have copies (S3-11)."""
+        """Whether or not its vertex may have copies (S3-11). A refusal is told once, not with each report."""
         task = self._state.vertices.find(attempt.vertex_id)
         execution = task.current(attempt) if task is not None else None
         if execution is None or execution.node is None or execution.state.is_terminal:
             return []
         until = now + self._state.speculation.block_slow_node_duration
-        return self._state.blocklist.block(BlockedNode(execution.node, now, until, cause), now)
+        told = self._refused.pop(execution.node, None)
+        answer = self._state.blocklist.block(BlockedNode(execution.node, now, until, cause), now)
+        for refusal in answer:
+            if isinstance(refusal, BlockRefused):
+                self._refused[refusal.node] = refusal.reason
+                return [] if refusal.reason == told else [refusal]
+        return answer
 
     def _speculate(self, vertex_id: ExecutionVertexID, now: float) -> list[tuple[frozenset[str], Deployment]]:
         """New copies of a slow vertex, each with the nodes it must not go to.

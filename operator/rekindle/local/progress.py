@@ -130,7 +130,7 @@ _LINES = {
     "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
     "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",
     "PartitionsLost": lambda r: f"lost: {r['stage']}[{_ranges(r['partitions'])}]: {r['reason']}",
-    "ExecutorGivenUp": lambda r: f"executor on {r['node']} given up: {r['reason']}",
+    "ExecutorGivenUp": lambda r: f"executor on {r['node']} {r['how']}: {r['reason']}",
     "Restart": _restart,
     "Block": lambda r: f"node {r['node']} blocked: {r['cause']}",
     "Unblock": lambda r: f"node {r['node']} no longer blocked: {r['reason']}",

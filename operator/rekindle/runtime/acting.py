@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable
 
@@ -10,9 +11,11 @@ from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.runtime.journal import Record
+from rekindle.runtime.stage_run import CopyJob
 from rekindle.runtime.state import RunState
 
 _ANSWER_SECONDS = 5.0
+_ASK_AGAIN_SECONDS = 30.0
 
 
 class Actor:
@@ -21,6 +24,7 @@ class Actor:
     def __init__(self, state: RunState) -> None:
         self.state = state
         self.outcome: act.Finish | act.Fail | None = None
+        self._ask_again_at: dict[str, float] = {}
 
     def do(self, action: act.Action) -> None:
         match action:
@@ -59,16 +63,12 @@ class Actor:
 
     def _cancel(self, attempt: ExecutionAttemptID, reason: str) -> None:
         """A loser: end its job if it is a copy, free its slot if it is a task of the stage's own job."""
-        run = self.state.runs.get(attempt.vertex_id.vertex)
-        if run is None:
+        if attempt.vertex_id.vertex not in self.state.runs:
             return
-        for copy in run.copies:
-            if (copy.partition, copy.attempt) == (attempt.vertex_id.subtask, attempt.attempt):
-                copy.job.cancel()
-                self.state.see(ev.AttemptCanceled(attempt), time.time())
-                return
-        task = self.state.bindings.task_of(attempt)
-        if task is not None:
+        copy, task = self._copy_of(attempt), self.state.bindings.task_of(attempt)
+        if copy is not None:
+            copy.job.cancel()
+        elif task is not None:
             self.state.scheduler.kill_task(task, reason)
         self.state.see(ev.AttemptCanceled(attempt), time.time())
 
@@ -104,25 +104,44 @@ class Actor:
             if node in blocked and executor not in excluded:
                 self.state.scheduler.exclude(executor, node)
 
-    def give_up_hung_executors(self, found: ev.SlowTasksFound) -> None:
-        """A copy that is slow itself, while map outputs lie on a blocked node: does that executor live?"""
-        blocked = self.state.core.blocked_nodes(time.time())
-        for vertex, attempts, _ in found.slow:
-            run = self.state.runs.get(vertex.vertex)
-            copies = {copy.attempt for copy in run.copies} if run else set()
-            if run is None or not any(attempt.attempt in copies for attempt in attempts):
+    def free_held_map_outputs(self, found: ev.SlowTasksFound, now: float) -> None:
+        """Copies that should have ended by now: do they wait for map outputs?
+
+        An executor that holds some and does not answer is killed, and they are lost (the EPHEMERAL rule). One
+        that answers, on a blocked node, is decommissioned: it hands its map outputs to others, then ends. Where
+        some do not answer, they explain the wait, and the others are left alone.
+        """
+        patience = self.state.settings.to_core().slow_tasks.baseline_lower_bound
+        slow = {(vertex.vertex, vertex.subtask) for vertex, _, _ in found.slow}
+        for name in sorted({name for name, _ in slow}):
+            run = self.state.runs.get(name)
+            late = [copy for copy in run.copies if now - copy.submitted_at >= patience] if run else []
+            if run is not None and any((name, copy.partition) in slow for copy in late):
+                self._free(name, run.map_output_holders(), now)
+
+    def _free(self, stage: str, holders: set[str], now: float) -> None:
+        due = [one for one in sorted(holders) if now >= self._ask_again_at.get(one, 0.0)]
+        self._ask_again_at |= dict.fromkeys(due, now + _ASK_AGAIN_SECONDS)
+        silent = self.state.scheduler.silent(due, _ANSWER_SECONDS)
+        blocked = self.state.core.blocked_nodes(now)
+        reason = f"it holds map outputs that a copy of stage {stage} waits for"
+        for executor in due:
+            node = self.state.executors.get(executor)
+            if executor in silent:
+                self.state.scheduler.kill_executor(executor)
+                how, why = "killed", f"{reason}, and does not answer"
+            elif not silent and node in blocked and self.state.scheduler.decommission(executor, reason):
+                self._ask_again_at[executor] = math.inf
+                how, why = "decommissioned", reason
+            else:
                 continue
-            for executor in run.map_output_holders():
-                node = self.state.executors.get(executor)
-                if node in blocked and not self.state.scheduler.answers(executor, _ANSWER_SECONDS):
-                    self.state.note(
-                        "ExecutorGivenUp",
-                        executor=executor,
-                        node=node,
-                        stage=vertex.vertex,
-                        reason="it holds map outputs that a copy waits for, and does not answer",
-                    )
-                    self.state.scheduler.kill_executor(executor)
+            self.state.note("ExecutorGivenUp", executor=executor, node=node, stage=stage, how=how, reason=why)
+
+    def _copy_of(self, attempt: ExecutionAttemptID) -> CopyJob | None:
+        """The job of ours that runs `attempt`, None where it is a task of the stage's own job."""
+        run = self.state.runs.get(attempt.vertex_id.vertex)
+        wanted = (attempt.vertex_id.subtask, attempt.attempt)
+        return next((copy for copy in run.copies if (copy.partition, copy.attempt) == wanted), None) if run else None
 
 
 def told(action: act.Action, now: float) -> Record | None:

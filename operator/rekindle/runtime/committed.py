@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,17 +25,17 @@ class CommittedPartitions:
     manifests: dict[str, dict[tuple[int, int], Manifest]] = field(default_factory=dict)
     damaged: dict[tuple[str, int, int], str] = field(default_factory=dict)
 
+    def has_unread(self, stage: str) -> bool:
+        """Whether manifests of `stage` appeared since the last scan."""
+        return next(self._unread(stage), None) is not None
+
     def scan(self, stage: str) -> list[Manifest]:
         """Read the manifests of `stage` that appeared since the last scan, of any version."""
-        known = self.manifests.setdefault(stage, {})
         found: list[Manifest] = []
-        for name in self.store.names(self.layout.manifests(stage)):
-            key = parse_manifest_name(name)
-            if key is None or key in known or (stage, *key) in self.damaged:
-                continue
+        for key in list(self._unread(stage)):
             manifest = self._read(stage, *key)
             if manifest is not None:
-                known[key] = manifest
+                self.manifests.setdefault(stage, {})[key] = manifest
                 found.append(manifest)
         return found
 
@@ -66,6 +67,13 @@ class CommittedPartitions:
         """Remove the data of a result nobody needs any more. Its manifests stay: they are the record."""
         for folder in self.layout.data_folders(stage):
             self.store.delete(folder)
+
+    def _unread(self, stage: str) -> Iterator[tuple[int, int]]:
+        known = self.manifests.get(stage, {})
+        for name in self.store.names(self.layout.manifests(stage)):
+            key = parse_manifest_name(name)
+            if key is not None and key not in known and (stage, *key) not in self.damaged:
+                yield key
 
     def _read(self, stage: str, partition: int, version: int) -> Manifest | None:
         data = self.store.get(self.layout.manifest(stage, partition, version))

@@ -111,6 +111,7 @@ def _for_speculation(settings: RekindleSettings) -> tuple[Lever, ...]:
     options = settings.to_core().slow_tasks
     block = f"{max(1, round(settings.speculation.block_slow_node_duration))}s"
     node = "copies may be placed on the slow node"
+    outputs = "a slow node's map outputs are waited for, however long that takes"
     map_side = "tasks of a stage's map side are not speculated"
     return (
         Lever("spark.excludeOnFailure.application.enabled", "true", node),
@@ -122,6 +123,9 @@ def _for_speculation(settings: RekindleSettings) -> tuple[Lever, ...]:
             "failed tasks of user code exclude executors",
         ),
         Lever("spark.excludeOnFailure.taskAndStage.enabled", "false", "failed tasks exclude executors"),
+        Lever("spark.decommission.enabled", "true", outputs),
+        Lever("spark.storage.decommission.enabled", "true", outputs),
+        Lever("spark.storage.decommission.shuffleBlocks.enabled", "true", outputs),
         Lever("spark.speculation", "true", map_side),
         Lever("spark.speculation.interval", f"{round(options.check_interval * 1000)}ms", map_side),
         Lever("spark.speculation.quantile", str(float(options.baseline_ratio)), map_side),

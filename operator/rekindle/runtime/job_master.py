@@ -3,6 +3,10 @@
 One loop, one thread that decides. A round is: look (`observer`), hand what was seen to the core as events,
 write the events to the journal, only then carry out what the core answered (`acting`), and at the end compare
 what should run with what does (`driving`).
+
+To look for new manifests is cheap and done in every round. To ask Spark what its tasks and executors do costs
+CPU that the tasks may need, so it is done once in `LOOK_SECONDS`, and at once when there is news: a partition
+was committed, a plan is ready or a job has ended.
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
     from rekindle.api.settings import RekindleSettings
 
 ROUND_SECONDS = 0.25
+LOOK_SECONDS = 1.0
 _END_SECONDS = 20.0
 
 
@@ -65,7 +70,7 @@ class JobMaster:
         self._attempt = attempt
         self._detector = ExecutionTimeBasedSlowTaskDetector(options.slow_tasks) if options.speculation.enabled else None
         self._check_interval = options.slow_tasks.check_interval
-        self._next_check = 0.0
+        self._next_check = self._next_look = 0.0
         self._slow_before = False
 
     def run(self) -> None:
@@ -77,9 +82,10 @@ class JobMaster:
         """
         try:
             self._start()
+            woken = True
             while self._actor.outcome is None:
-                self._round()
-                self.state.wake.wait(ROUND_SECONDS)
+                self._round(woken)
+                woken = self.state.wake.wait(ROUND_SECONDS)
                 self.state.wake.clear()
             self._end(self._actor.outcome)
         except BaseException as error:
@@ -112,21 +118,28 @@ class JobMaster:
 
     # -- a round ---------------------------------------------------------------------------------------
 
-    def _round(self) -> None:
+    def _round(self, woken: bool) -> None:
         self.state.open_run.lease.check()
         now = time.time()
-        self._observer.see_executors(now)
-        for run in list(self.state.runs.values()):
-            self._observer.see_stage(run, now)
+        looked = woken or now >= self._next_look or self._observer.news()
+        if looked:
+            self._next_look = now + min(LOOK_SECONDS, self._check_interval)
+            self._look(now)
         self._detect(now)
         if self.state.core.blocked_nodes(now):
             self.state.see(ev.Tick(), now)
         self._flush()
-        self._actor.keep_blocks(now)
+        if looked:
+            self._actor.keep_blocks(now)
         if self._actor.outcome is None:
             self._driver.drive(now)
             self._flush()
         self._check_store_limit()
+
+    def _look(self, now: float) -> None:
+        self._observer.see_executors(now)
+        for run in list(self.state.runs.values()):
+            self._observer.see_stage(run, now)
 
     def _detect(self, now: float) -> None:
         if self._detector is None or now < self._next_check:
@@ -135,7 +148,7 @@ class JobMaster:
         found = self._detector.find_slow(self.state.core, now)
         if found.slow or self._slow_before:  # an empty report returns the gauge to zero
             self.state.see(found, now)
-            self._actor.give_up_hung_executors(found)
+            self._actor.free_held_map_outputs(found, now)
         self._slow_before = bool(found.slow)
 
     def _flush(self) -> None:

@@ -33,6 +33,10 @@ class Observer:
         self._replans: Counter[str] = Counter()
         self._told_damaged: set[tuple[str, int, int]] = set()
 
+    def news(self) -> bool:
+        """Whether a stage that runs has manifests that were not read yet."""
+        return any(self.state.committed.has_unread(name) for name in self.state.runs)
+
     def see_executors(self, now: float) -> None:
         executors = self.state.scheduler.executors()
         nodes = tuple(sorted(set(executors.values())))

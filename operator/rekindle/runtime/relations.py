@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
+_ARROW_BATCH_BYTES = "262144b"
 _READ_OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
 
 
@@ -41,6 +42,8 @@ def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
         "spark.sql.sources.bucketing.autoBucketedScan.enabled": "false",
         # Files are listed by the driver: Spark would start a job of its own above 32 paths.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
+        # Batches above half a region of the heap are humongous to G1, and each starts a concurrent marking.
+        "spark.sql.execution.arrow.maxBytesPerBatch": _ARROW_BATCH_BYTES,
     }.items():
         session.conf.set(key, value)
     return session

@@ -80,6 +80,7 @@ class ReportFold:
         self._lists: dict[str, list[dict[str, Any]]] = {
             "blocks": [],
             "blocksRefused": [],
+            "executorsGivenUp": [],
             "recoveries": [],
             "losses": [],
             "sinks": [],
@@ -174,6 +175,8 @@ class ReportFold:
                 self._head["state"], self._error = "running", None
             case "ExecutorsLost":
                 self._executors_lost += len(record["executors"])
+            case "ExecutorGivenUp":
+                self._lists["executorsGivenUp"].append(_pick(record, "t", "executor", "node", "stage", "how", "reason"))
             case "PartitionsLost":
                 self._lists["losses"].append(_pick(record, "t", "stage", "partitions", "reason"))
             case "SinkPublished":

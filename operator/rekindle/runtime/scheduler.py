@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -186,17 +187,27 @@ class Scheduler:
         except Exception:
             return bool(self._jsc.killExecutors(ids))
 
-    def answers(self, executor: str, within: float) -> bool:
-        """Whether an executor answers a question (a thread dump) within `within` seconds."""
-        answered = threading.Event()
+    def decommission(self, executor: str, reason: str) -> bool:
+        """Ask an executor to hand its map outputs to others and to end; False where the session cannot."""
+        if self.context.getConf().get("spark.decommission.enabled", "false") != "true":
+            return False
+        none = self._jvm.scala.Option.apply(None)
+        info = self._jvm.org.apache.spark.scheduler.ExecutorDecommissionInfo(reason, none)
+        return bool(self._jsc.schedulerBackend().decommissionExecutor(executor, info, False, False))
 
-        def ask() -> None:
+    def silent(self, executors: Iterable[str], within: float) -> set[str]:
+        """Those of `executors` that do not answer a question (a thread dump) within `within` seconds."""
+        answered = {executor: threading.Event() for executor in executors}
+
+        def ask(executor: str) -> None:
             with contextlib.suppress(Exception):
                 if self._jsc.getExecutorThreadDump(executor).isDefined():
-                    answered.set()
+                    answered[executor].set()
 
-        threading.Thread(target=ask, name=f"rekindle-ask-{executor}", daemon=True).start()
-        return answered.wait(within)
+        for executor in answered:
+            threading.Thread(target=ask, args=(executor,), name=f"rekindle-ask-{executor}", daemon=True).start()
+        deadline = time.monotonic() + within
+        return {one for one, event in answered.items() if not event.wait(max(0.0, deadline - time.monotonic()))}
 
     # -- map outputs -----------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import json
 import threading
+import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,11 +40,12 @@ class PlannedStage:
 
 @dataclass(frozen=True, slots=True)
 class CopyJob:
-    """A job that runs one more attempt of one partition."""
+    """A job that runs one more attempt of one partition; `submitted_at` in epoch seconds."""
 
     partition: int
     attempt: int
     job: SparkJob
+    submitted_at: float
 
 
 @dataclass
@@ -165,7 +167,8 @@ class StageRun:
     def submit_copy(self, partition: int, version: int, attempt: int) -> CopyJob:
         """Run one more attempt of a partition, in the pool that Spark's FAIR scheduler serves first."""
         label = f"{self.stage.name}[{partition}] copy #{attempt}"
-        copy = CopyJob(partition, attempt, self._job({partition: version}, pool=COPIES_POOL, label=label))
+        job = self._job({partition: version}, pool=COPIES_POOL, label=label)
+        copy = CopyJob(partition, attempt, job, time.time())
         self.copies.append(copy)
         return copy
 
