@@ -1,19 +1,15 @@
 """The private cluster: real masters, Workers and executors, and what can be done to nodes."""
 
-import json
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
 from rekindle.local.cluster import ClusterShape, LocalCluster
-from rekindle.local.java import QUICK_JVM, base_environment
 from rekindle.local.node import Node
 from rekindle.local.sessions import session_pids
 from rekindle.local.watchdog import Watchdog
+from tests.spark.asked_driver import Driver, until
 
 HOSTS = ["127.0.0.2", "127.0.0.3", "127.0.0.4"]
 
@@ -44,41 +40,9 @@ for line in sys.stdin:
 """
 
 
-class Driver:
+class Counting(Driver):
     def __init__(self, cluster: LocalCluster, folder: Path):
-        conf = {
-            "spark.driver.host": "127.0.0.1",
-            "spark.ui.enabled": "false",
-            "spark.executor.memory": "500m",
-            "spark.executor.cores": "1",
-            "spark.locality.wait": "0",
-            "spark.executor.extraJavaOptions": " ".join(QUICK_JVM),
-        }
-        arguments = [f"--conf {key}='{value}'" for key, value in conf.items()]
-        environment = {
-            **base_environment(folder),
-            "SPARK_CONF_DIR": str(cluster.properties.parent),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_SUBMIT_ARGS": " ".join(["--master", cluster.master_url, *arguments, "pyspark-shell"]),
-        }
-        with open(folder / "driver.log", "wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", DRIVER],
-                env=environment,
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                start_new_session=True,
-            )
-
-    def ask(self, question: str):
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{question}\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        super().__init__(cluster, folder, DRIVER)
 
     def wait_for_hosts(self, hosts):
         until(lambda: self.ask("hosts") == sorted(hosts))
@@ -90,13 +54,6 @@ class Driver:
             if len(turns) == 3:
                 return turns
         raise AssertionError("the tasks never ran on three nodes")
-
-
-def until(condition, seconds=90.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.1)
 
 
 def running(node: Node) -> list[int]:
@@ -114,19 +71,10 @@ def cluster(tmp_path_factory):
 @pytest.fixture(scope="module")
 def driver(cluster, tmp_path_factory):
     folder = tmp_path_factory.mktemp("driver")
-    driver = Driver(cluster, folder)
-    watchdog_of_test = psutil.Process(driver.process.pid)
+    driver = Counting(cluster, folder)
     driver.wait_for_hosts(HOSTS)
     yield driver
-    assert driver.process.stdin is not None
-    driver.process.stdin.close()
-    try:
-        driver.process.wait(30)
-    finally:
-        for child in [*watchdog_of_test.children(recursive=True)] if watchdog_of_test.is_running() else []:
-            child.kill()
-        driver.process.kill()
-        driver.process.wait()
+    driver.end()
 
 
 def test_every_node_is_a_host_of_its_own(driver):

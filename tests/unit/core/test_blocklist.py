@@ -183,6 +183,24 @@ class TestTheShareOfBlockedNodes:
         assert answer.refused == ["n1"]
         assert answer.copies == ["A[3]#1"]
 
+    def test_a_slow_task_that_stays_slow_is_refused_once(self):
+        run = slow_job(nodes=1)
+        assert run.slow("A[3]#0").refused == ["n1"]
+        assert run.slow("A[3]#0").refused == []
+
+    def test_it_is_told_again_when_the_reason_has_changed(self):
+        run = slow_job(nodes=2)
+        self.block(run, "n2")
+        assert run.slow("A[3]#0").refused == ["n1"]
+        run.has_nodes("n1", "n2", "n3")
+        assert run.slow("A[3]#0").refused == ["n1"]
+        run.now = 60.0
+        assert run.slow("A[3]#0").blocked == ["n1"]
+
+    def test_a_person_who_asks_is_always_answered(self):
+        run = Run(job("A")).submit().has_nodes("n1")
+        assert self.block(run, "n1")["refused"] == self.block(run, "n1")["refused"] == ["n1"]
+
     def test_while_nobody_has_said_which_nodes_there_are_those_seen_count(self):
         run = Run(job("A*4"), speculation=SpeculationOptions(enabled=True)).submit()
         run.deploy("A[0]", node="n1").deploy("A[1]", node="n2")

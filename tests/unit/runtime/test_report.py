@@ -97,3 +97,10 @@ def test_a_failed_run_keeps_its_error_and_a_new_driver_clears_it():
 def test_a_node_refused_every_second_is_told_once():
     refused = {"t": 1.0, "kind": "action", "action": "BlockRefused", "node": "n", "reason": "1 of 3"}
     assert len(report(refused, {**refused, "t": 2.0})["blocksRefused"]) == 1
+
+
+def test_executors_that_were_given_up_are_listed():
+    reason = "it holds map outputs that a copy of stage s waits for"
+    killed = note(2.0, "ExecutorGivenUp", executor="3", node="n", stage="s", how="killed", reason=reason)
+    (given_up,) = report(killed)["executorsGivenUp"]
+    assert given_up == {"t": 2.0, "executor": "3", "node": "n", "stage": "s", "how": "killed", "reason": reason}

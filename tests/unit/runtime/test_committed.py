@@ -1,0 +1,35 @@
+"""Manifests as they appear: read once, and known to be unread until then."""
+
+import json
+
+from rekindle.runtime.committed import CommittedPartitions
+from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.store import PosixStore
+
+
+def manifest(partition: int) -> bytes:
+    fields = {"stage": "s", "partition": partition, "version": 1, "task": 1, "writer": "w", "rows": 0, "bytes": 0}
+    return json.dumps({"format": 1, **fields, "digest": None, "files": [], "seconds": 0, "finishedAt": 0}).encode()
+
+
+def test_there_is_news_from_a_commit_until_it_is_read(tmp_path):
+    store, layout = PosixStore(tmp_path), RunLayout(1)
+    committed = CommittedPartitions(store, layout)
+    assert not committed.has_unread("s")
+    store.put_if_absent(layout.manifest("s", 0, 1), manifest(0))
+    assert committed.has_unread("s")
+    assert not committed.has_unread("other")
+    assert [one.partition for one in committed.scan("s")] == [0]
+    assert not committed.has_unread("s")
+    store.put_if_absent(layout.manifest("s", 1, 1), manifest(1))
+    assert committed.has_unread("s")
+
+
+def test_a_damaged_manifest_is_news_once(tmp_path):
+    store, layout = PosixStore(tmp_path), RunLayout(1)
+    committed = CommittedPartitions(store, layout)
+    store.put_if_absent(layout.manifest("s", 0, 1), manifest(0)[:20])
+    assert committed.has_unread("s")
+    assert committed.scan("s") == []
+    assert not committed.has_unread("s")
+    assert list(committed.damaged) == [("s", 0, 1)]
