@@ -31,23 +31,29 @@ class Settings:
     runs: int = 5
     scale: float = 2.0
     scores_scale: float = 0.1
-    rounds: int = 3000
+    rounds: int = 1600
     slow_workload: str = "scores"
     deadline: float = 1800.0
 
 
 @dataclass(frozen=True)
 class Bench:
-    """One call of `run.py`. `cache` outlives it, `work` does not."""
+    """One call of `run.py`. `cache` outlives it, `work` does not. `first_round` follows on what is kept."""
 
     settings: Settings
     cache: Path
     work: Path
     watchdog: Watchdog
+    first_round: int = 1
 
     @property
     def deadline(self) -> float:
         return self.settings.deadline
+
+    @property
+    def rounds(self) -> range:
+        """The numbers of the rounds to run."""
+        return range(self.first_round, self.first_round + self.settings.runs)
 
     @contextmanager
     def folder(self, name: str) -> Iterator[Path]:
@@ -71,9 +77,9 @@ class Bench:
         print(text, flush=True)
 
 
-def interleaved(contenders: Sequence[T], runs: int) -> Iterator[tuple[int, T]]:
-    """(round from 1, contender): all of them once in each round, each round beginning with the next one."""
-    for number in range(runs):
-        first = number % len(contenders)
+def interleaved(contenders: Sequence[T], rounds: range) -> Iterator[tuple[int, T]]:
+    """(round, contender): all of them once in each round, each round beginning with the next one."""
+    for number in rounds:
+        first = (number - 1) % len(contenders)
         for contender in (*contenders[first:], *contenders[:first]):
-            yield number + 1, contender
+            yield number, contender

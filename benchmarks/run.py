@@ -2,6 +2,7 @@
 
     python benchmarks/run.py                       everything, about three hours on two cores
     python benchmarks/run.py --only no-fault       one scenario (may be given several times)
+    python benchmarks/run.py --more --runs 2       two rounds more, added to the last results
     python benchmarks/run.py --tables              no run: the tables of the last results
 
 Runs of the contenders take turns, so that a machine that slows down does so for all. Every answer is compared
@@ -17,8 +18,8 @@ import platform
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
@@ -34,6 +35,9 @@ from benchmarks.scenarios import killed_driver, no_fault, slow_node  # noqa: E40
 from rekindle.local.watchdog import Watchdog  # noqa: E402
 
 CACHE = ROOT / ".build" / "bench"
+
+_RUNS = {"runs", "settings"}
+"""What may differ between results that are put together."""
 
 
 class Scenario(Protocol):
@@ -57,6 +61,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=list(SCENARIOS), help="only this scenario")
     parser.add_argument("--tables", action="store_true", help="print the tables of the last results, run nothing")
+    parser.add_argument("--more", action="store_true", help="keep the last results of the same settings, add rounds")
     parser.add_argument("--runs", type=int, default=default.runs, help="rounds (default: %(default)s)")
     parser.add_argument("--scale", type=float, default=default.scale, help="scale of profits (default: %(default)s)")
     parser.add_argument(
@@ -88,10 +93,18 @@ def about(settings: Settings) -> dict[str, Any]:
     }
 
 
-def run_scenario(scenario: Scenario, bench: Bench, results: ResultsFile) -> list[Run]:
-    """All runs of a scenario; each is saved as soon as it is there."""
-    bench.say(f"== {scenario.NAME}, {bench.settings.runs} rounds")
-    done: list[Run] = []
+def changed(was: Mapping[str, Any], settings: Settings) -> list[str]:
+    """What differs between the machine, versions and settings of earlier results and those of now."""
+    now = {**about(settings), **asdict(settings)}
+    before = {**was, **was.get("settings", {})}
+    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name) and name not in _RUNS)
+
+
+def run_scenario(scenario: Scenario, bench: Bench, results: ResultsFile, kept: Sequence[Run]) -> list[Run]:
+    """All runs of a scenario, after those that are `kept`; each is saved as soon as it is there."""
+    bench = replace(bench, first_round=max((run.number for run in kept), default=0) + 1)
+    bench.say(f"== {scenario.NAME}, rounds {bench.rounds.start} to {bench.rounds.stop - 1}")
+    done = list(kept)
     for run in scenario.runs(bench):
         done.append(run)
         results.save(scenario.NAME, about(bench.settings), done)
@@ -109,18 +122,23 @@ def print_tables(names: Sequence[str], results: ResultsFile) -> None:
 
 
 def main() -> int:
-    options = make_parser().parse_args()
+    parser = make_parser()
+    options = parser.parse_args()
     names, results = options.only or list(SCENARIOS), ResultsFile(CACHE / "results.json")
     if options.tables:
         print_tables(names, results)
         return 0
     settings = Settings(**{name: getattr(options, name) for name in (one.name for one in fields(Settings))})
+    kept = {name: results.runs(name) if options.more else [] for name in names}
+    for name in names:
+        if kept[name] and (differences := changed(results.about(name), settings)):
+            parser.error(f"{name}: the last results have other {', '.join(differences)}: leave --more out")
     CACHE.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # as Ctrl-C: all that was started is ended
     with Watchdog() as watchdog, tempfile.TemporaryDirectory(prefix="work-", dir=CACHE) as work:
         watchdog.own("folder", work)
         bench = Bench(settings, CACHE, Path(work), watchdog)
-        done = [run for name in names for run in run_scenario(SCENARIOS[name], bench, results)]
+        done = [run for name in names for run in run_scenario(SCENARIOS[name], bench, results, kept[name])]
     print_tables(names, results)
     return 1 if any(run.error for run in done) else 0
 

@@ -42,7 +42,7 @@ def title(share: float) -> str:
 def runs(bench: Bench) -> Iterator[Run]:
     """`rekindle run` undisturbed, then with its driver killed after shares of the time that this took."""
     data = tpch_data(bench.settings.scale, bench.cache / "data")
-    for number in range(1, bench.settings.runs + 1):
+    for number in bench.rounds:
         full = _run(bench, data, number, FULL, None)
         yield full
         for share in SHARES:

@@ -24,7 +24,7 @@ def runs(bench: Bench) -> Iterator[Run]:
     workload = Workload("profits", tpch_data(bench.settings.scale, bench.cache / "data"))
     shape = ClusterShape(nodes=3, cores=1, memory=EXECUTOR_MIB)
     with bench.folder("cluster") as folder, LocalCluster(shape, folder, bench.watchdog) as cluster:
-        for number, contender in interleaved(CONTENDERS, bench.settings.runs):
+        for number, contender in interleaved(CONTENDERS, bench.rounds):
             yield measure(bench, cluster, workload, contender, number)
 
 

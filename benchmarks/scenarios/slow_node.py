@@ -45,7 +45,7 @@ def runs(bench: Bench) -> Iterator[Run]:
     shape = ClusterShape(nodes=3, cores=1, memory=EXECUTOR_MIB, hold=HOLD)
     with bench.folder("cluster") as folder, LocalCluster(shape, folder, bench.watchdog) as cluster:
         bench.say(f"nodes are held and slowed by {cluster.nodes[0].throttle.kind}")
-        for number, contender in interleaved(CONTENDERS, settings.runs):
+        for number, contender in interleaved(CONTENDERS, bench.rounds):
             yield measure(bench, cluster, workload, contender, number, FACTOR)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.bench import Settings, interleaved
 from benchmarks.results import ResultsFile, Run, core_seconds, markdown, ratio, spread
-from benchmarks.run import SCENARIOS, make_parser
+from benchmarks.run import SCENARIOS, about, changed, make_parser
 
 RUNS = [
     Run("a", 1, 10.0, 20.0),
@@ -45,9 +45,20 @@ def test_a_table_has_a_dash_where_nothing_is_known():
 
 
 def test_contenders_take_turns_and_each_is_first_once():
-    order = list(interleaved("abc", 3))
+    order = list(interleaved("abc", range(1, 4)))
     assert [name for _, name in order] == list("abcbcacab")
     assert [number for number, _ in order] == [1, 1, 1, 2, 2, 2, 3, 3, 3]
+
+
+def test_rounds_that_are_added_go_on_with_the_next_contender():
+    assert list(interleaved("abc", range(2, 3))) == [(2, "b"), (2, "c"), (2, "a")]
+
+
+def test_results_are_put_together_only_when_nothing_but_the_number_of_rounds_differs():
+    was = about(Settings(runs=3))
+    assert changed(was, Settings(runs=2)) == []
+    assert changed(was, Settings(runs=3, scale=5.0)) == ["scale"]
+    assert changed({**was, "pyspark": "4.0.0"}, Settings(runs=3)) == ["pyspark"]
 
 
 def test_a_scenario_that_is_run_again_replaces_its_own_results_only(tmp_path):
