@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rekindle.runtime.task import footer_checksum
+
 _MASK = (1 << 64) - 1
 
 Content = bytes
@@ -18,10 +20,26 @@ Content = bytes
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One data file, its path relative to the store's root, its size in bytes."""
+    """One data file: path relative to the store's root, size in bytes, CRC-32 of a Parquet file's footer."""
 
     path: str
     bytes: int
+    footer: int | None = None
+
+    def damage(self, root: Path) -> str | None:
+        """Why the file is not as it was written, or None. Does not look at the pages, which Spark checks."""
+        path = root / self.path
+        try:
+            size = path.stat().st_size
+            if size != self.bytes:
+                return f"{self.path}: {size} bytes, {self.bytes} were written"
+            if self.footer is not None and footer_checksum(str(path)) != self.footer:
+                return f"{self.path}: its footer is not what was written"
+        except OSError as error:
+            return f"{self.path}: {error.strerror or error}"
+        except ValueError as error:
+            return f"{self.path}: {error}"
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +77,7 @@ class Manifest:
                 rows=int(raw["rows"]),
                 bytes=int(raw["bytes"]),
                 digest=raw["digest"],
-                files=tuple(StoredFile(file["path"], int(file["bytes"])) for file in raw["files"]),
+                files=tuple(StoredFile(file["path"], int(file["bytes"]), file["footer"]) for file in raw["files"]),
                 seconds=float(raw["seconds"]),
                 finished_at=float(raw["finishedAt"]),
             )
@@ -71,15 +89,8 @@ class Manifest:
         return replace(self, files=())
 
     def missing(self, root: Path) -> str | None:
-        """Why a file of this partition cannot be read as it was written, or None. Looks at sizes only."""
-        for file in self.files:
-            try:
-                size = (root / file.path).stat().st_size
-            except OSError as error:
-                return f"{file.path}: {error.strerror or error}"
-            if size != file.bytes:
-                return f"{file.path}: {size} bytes, {file.bytes} were written"
-        return None
+        """Why a file of this partition cannot be read as it was written, or None. Looks at sizes and footers."""
+        return next((why for file in self.files if (why := file.damage(root))), None)
 
     def corrupt(self, root: Path) -> str | None:
         """Why a file cannot be read back, or None. Reads every page and compares its checksum."""

@@ -15,6 +15,7 @@ import json
 import os
 import time
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -82,9 +83,9 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
         "task": context.taskAttemptId(),
         "writer": spec.writer,
         "rows": rows,
-        "bytes": sum(size for _, size in files),
+        "bytes": sum(file["bytes"] for file in files),
         "digest": digest,
-        "files": [{"path": path, "bytes": size} for path, size in files],
+        "files": files,
         "seconds": round(time.time() - started, 3),
         "finishedAt": time.time(),
     }
@@ -98,7 +99,7 @@ def _version(text: str | None, partition: int) -> int:
 
 def _write_files(
     spec: WriterSpec, partition: int, folder: str, batches: Iterator[Any]
-) -> tuple[int, list[tuple[str, int]], str | None]:
+) -> tuple[int, list[dict[str, Any]], str | None]:
     rows = first = second = 0
     sink = _FileSink(spec, partition, folder)
     for batch in batches:
@@ -156,12 +157,15 @@ class _FileSink:
         if self._pending_bytes >= _ROW_GROUP_BYTES:
             self._flush()
 
-    def close(self) -> list[tuple[str, int]]:
+    def close(self) -> list[dict[str, Any]]:
+        """The manifest's entry for the file, in a list that is empty when there is none."""
         self._flush()
         if self._writer is None:
             return []
         self._writer.close()
-        return [(self._path, os.path.getsize(os.path.join(self._root, self._path)))]
+        path = os.path.join(self._root, self._path)
+        footer = footer_checksum(path) if self._format == "parquet" else None
+        return [{"path": self._path, "bytes": os.path.getsize(path), "footer": footer}]
 
     def _flush(self) -> None:
         import pyarrow
@@ -186,6 +190,21 @@ class _FileSink:
         return pyarrow.parquet.ParquetWriter(
             path, schema, compression="snappy", write_page_checksum=True, store_decimal_as_integer=True
         )
+
+
+def footer_checksum(path: str) -> int:
+    """CRC-32 of a Parquet file's footer, which has no checksum of its own as its pages have.
+
+    Raises ValueError when the file does not end as a Parquet file does.
+    """
+    with open(path, "rb") as file:
+        file.seek(-8, os.SEEK_END)
+        end = file.read(8)
+        length = int.from_bytes(end[:4], "little") + 8
+        if end[4:] != b"PAR1" or length > file.tell():
+            raise ValueError("its last bytes are not those of a Parquet file")
+        file.seek(-length, os.SEEK_END)
+        return zlib.crc32(file.read(length))
 
 
 def _commit(root: str, target: str, text: str) -> str:

@@ -167,7 +167,7 @@ def stored(tmp_path):
             "rows": 1,
             "bytes": 200,
             "digest": None,
-            "files": [{"path": name, "bytes": 200}],
+            "files": [{"path": name, "bytes": 200, "footer": None}],
             "seconds": 1,
             "finishedAt": 1,
         }
