@@ -1,4 +1,4 @@
-"""The command line: `rekindle run`, `rekindle explain`, `rekindle version`."""
+"""The command line: `rekindle run`, `rekindle explain`, `rekindle inspect`, `rekindle version`."""
 
 import argparse
 import sys
@@ -11,6 +11,7 @@ from rekindle.api.manifest import ManifestError
 from rekindle.api.quantities import parse_size
 from rekindle.api.settings import SettingsError
 from rekindle.local import chaos
+from rekindle.local.inspect import StoredRun
 from rekindle.local.restarts import INTERRUPTED, USAGE
 from rekindle.local.run import RunOptions, explain_application, run_application
 from rekindle.local.screen import PlainScreen, make_screen
@@ -73,6 +74,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_run(commands)
     _add_explain(commands)
+    _add_inspect(commands)
     about = commands.add_parser("version", help="versions of rekindle, PySpark and Python")
     about.set_defaults(command=_version)
     return parser
@@ -116,6 +118,20 @@ def _add_explain(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     explain.set_defaults(command=_explain)
 
 
+def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    inspect = commands.add_parser(
+        "inspect",
+        help="tell what a store holds, and what happened in its runs",
+        description="Stages, sinks and the story of a run, from its store alone; nothing is changed.",
+        epilog="examples:\n  rekindle inspect .rekindle/flights\n  rekindle inspect .rekindle/flights --files legs",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    inspect.add_argument("store", type=Path, metavar="STORE", help="the store's folder")
+    inspect.add_argument("--run", type=_count, metavar="N", help="this run of it (default: the newest)")
+    inspect.add_argument("--files", metavar="STAGE", help="the stored partitions of a stage instead")
+    inspect.set_defaults(command=_inspect)
+
+
 def _run(options: argparse.Namespace) -> int:
     names = ("manifest", "nodes", "store", "store_limit", "hold_cores", "fresh", "report")
     wanted = {name: getattr(options, name) for name in names}
@@ -126,6 +142,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _explain(options: argparse.Namespace) -> int:
     return _tell(explain_application(options.manifest, "mermaid" if options.mermaid else "true", PlainScreen()))
+
+
+def _inspect(options: argparse.Namespace) -> int:
+    run = StoredRun.find(options.store, options.run)
+    print(run.files(options.files) if options.files else run.overview())
+    return 0
 
 
 def _tell(outcome: Outcome) -> int:

@@ -6,11 +6,12 @@ import json
 import pytest
 from rich.console import Console
 
-from rekindle.local.progress import Follow, Progress, StageProgress, describe
+from rekindle.local.progress import Follow, Progress, StageProgress
 from rekindle.local.screen import LiveScreen, PlainScreen, render, running_line
 from rekindle.runtime.journal import Journal, note
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.store import PosixStore
+from rekindle.runtime.story import describe
 from tests.unit.local.records import T, action, finished, run_started, stage_started
 
 

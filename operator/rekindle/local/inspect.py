@@ -1,0 +1,171 @@
+"""`rekindle inspect`: what a store holds, and what happened, told from its journal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rekindle.runtime.committed import CommittedPartitions
+from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.journal import Record, read_run
+from rekindle.runtime.layout import IDENTITY, RunLayout, run_numbers
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.report import ReportFold
+from rekindle.runtime.store import PosixStore
+from rekindle.runtime.story import describe
+
+_RIGHT = {"partitions", "stored", "rows", "size", "attempts", "copies", "rerun", "seconds", "partition", "version"}
+_ENDS: dict[str, Callable[[Record], str]] = {
+    "DriverStarted": lambda record: f"driver {record['attempt']} starts",
+    "RunFinished": lambda record: "the run is finished",
+    "RunFailed": lambda record: (
+        f"the run failed: {(record.get('error') or {}).get('message', 'for an unknown reason')}"
+    ),
+    "RunInterrupted": lambda record: "the run was interrupted; the next one goes on here",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """One run of a store."""
+
+    root: Path
+    number: int
+    records: Sequence[Record]
+
+    @classmethod
+    def find(cls, root: Path, number: int | None = None) -> StoredRun:
+        """Run `number` of the store at `root`, the newest by default.
+
+        Raises:
+            StoreRefused: there is no store, or no such run, or its journal is damaged.
+        """
+        if not (root / IDENTITY).is_file():
+            raise StoreRefused(
+                f"{root} is not a store of Rekindle",
+                remedy="name the folder given as --store, or .rekindle/<application> beside the manifest",
+            )
+        numbers = run_numbers(root)
+        chosen = number if number is not None else max(numbers, default=0)
+        if chosen not in numbers:
+            there = f"it has {', '.join(map(str, numbers))}" if numbers else "it has none"
+            raise StoreRefused(f"{root} has no run {chosen or 'yet'}", remedy=f"{there}; see --run")
+        return cls(root, chosen, read_run(root, chosen))
+
+    def overview(self) -> str:
+        """Stages, sinks, and what happened."""
+        fold = ReportFold()
+        for record in self.records:
+            fold.add(record)
+        report = fold.report()
+        drivers = f"{report['drivers']} driver{'s' if report['drivers'] != 1 else ''}"
+        parts = [
+            f"{report['application']}, run {self.number}: {report['state']}; {drivers}, {report['seconds']:.1f} s",
+            table([_stage_row(stage) for stage in report["stages"]]),
+            *(f"sink {sink['stage']}: {sink['path']} ({sink['files']} files)" for sink in report["sinks"]),
+            "\n".join(["what happened", *self._story()]),
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+    def files(self, stage: str) -> str:
+        """The stored partitions of a stage, with the newest version of each.
+
+        Raises:
+            StoreRefused: the run has no such stage.
+        """
+        known = self._stored_stages()
+        if stage not in known:
+            raise StoreRefused(
+                f"run {self.number} stores no stage {stage}", remedy=f"it stores {', '.join(sorted(known)) or 'none'}"
+            )
+        committed = CommittedPartitions(PosixStore(self.root), RunLayout(self.number))
+        newest: dict[int, Manifest] = {}
+        for manifest in sorted(committed.scan(stage), key=lambda one: one.version):
+            newest[manifest.partition] = manifest
+        rows = [self._file_row(partition, newest.get(partition)) for partition in range(known[stage])]
+        damaged = [
+            f"damaged manifest: partition {p} version {v}: {why}" for (_, p, v), why in committed.damaged.items()
+        ]
+        return "\n".join([table(rows), *damaged])
+
+    def _stored_stages(self) -> dict[str, int]:
+        """[stage -> number of partitions]"""
+        started: Record = next((one for one in self.records if one.get("note") == "RunStarted"), {"stages": []})
+        return {one["name"]: one["partitions"] for one in started["stages"] if one["exchange"] == "blocking"}
+
+    def _file_row(self, partition: int, manifest: Manifest | None) -> dict[str, object]:
+        if manifest is None:
+            empty = {"version": "", "rows": "", "size": "", "state": "not stored", "file": ""}
+            return {"partition": partition, **empty}
+        missing = manifest.missing(self.root)
+        return {
+            "partition": partition,
+            "version": manifest.version,
+            "rows": manifest.rows,
+            "size": size(manifest.bytes),
+            "state": "released" if missing and self._is_released(manifest.stage) else missing or "whole",
+            "file": " ".join(file.path for file in manifest.files) or "(empty)",
+        }
+
+    def _is_released(self, stage: str) -> bool:
+        """Whether nobody needs the result any more, so that its files were removed."""
+        return any(
+            record.get("note") == "RunFinished" or (record.get("action"), record.get("stage")) == ("Release", stage)
+            for record in self.records
+        )
+
+    def _story(self) -> list[str]:
+        first = self.records[0]["t"] if self.records else 0.0
+        return [
+            f"{record['t'] - first:8.1f} s  {text}" for record in self.records if (text := _told(record)) is not None
+        ]
+
+
+def table(rows: Sequence[Mapping[str, object]]) -> str:
+    """Aligned columns under their names; "" without rows."""
+    if not rows:
+        return ""
+    names = list(rows[0])
+    lines = [names, *([str(row[name]) for name in names] for row in rows)]
+    widths = [max(len(line[place]) for line in lines) for place in range(len(names))]
+    return "\n".join(_line(line, names, widths) for line in lines)
+
+
+def _line(cells: Iterable[str], names: Sequence[str], widths: Sequence[int]) -> str:
+    aligned = (
+        cell.rjust(width) if name in _RIGHT else cell.ljust(width)
+        for cell, name, width in zip(cells, names, widths, strict=True)
+    )
+    return "  ".join(aligned).rstrip()
+
+
+def _told(record: Record) -> str | None:
+    end = _ENDS.get(str(record.get("note")))
+    return end(record) if end is not None else describe(record)
+
+
+def _stage_row(stage: Mapping[str, Any]) -> dict[str, object]:
+    return {
+        "stage": stage["name"],
+        "state": stage["state"],
+        "partitions": stage["partitions"],
+        "rows": stage["rows"] if stage["rows"] is not None else "",
+        "size": size(stage["bytes"]) if stage["bytes"] is not None else "",
+        "attempts": stage["attempts"],
+        "copies": stage["speculativeLaunched"],
+        "rerun": stage["rerun"],
+        "seconds": f"{stage['seconds']:.1f}" if stage["seconds"] is not None else "",
+        "digest": stage["digest"] or "",
+    }
+
+
+def size(count: int) -> str:
+    """Bytes in the unit that suits them: `1.5 MiB`."""
+    value, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1024:
+            break
+        value, unit = value / 1024, larger
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"

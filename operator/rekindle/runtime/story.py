@@ -1,0 +1,60 @@
+"""The journal's records as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rekindle.runtime.journal import Record
+
+_LONGEST = 240
+"""Characters of a line: causes quote Spark, and the report has them whole."""
+
+
+def describe(record: Record) -> str | None:
+    """A record as a line for people, None for what is too much to tell."""
+    name = record.get("note") or record.get("action")
+    describer = _LINES.get(str(name))
+    if describer is None:
+        return None
+    line = describer(record)
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+def _restart(record: Mapping[str, Any]) -> str:
+    by_vertex: dict[str, list[int]] = {}
+    for vertex, subtask in record["vertices"]:
+        by_vertex.setdefault(vertex, []).append(subtask)
+    rerun = ", ".join(f"{vertex}[{_ranges(tasks)}]" for vertex, tasks in by_vertex.items())
+    kept = f"{record['reused']} partitions reused"
+    return f"recovery: {record['cause']}; runs again: {rerun or 'nothing'}; {kept}"
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """`0-3,7` of 0, 1, 2, 3, 7."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and number == parts[-1][1] + 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
+
+
+def _copies(record: Mapping[str, Any]) -> str:
+    return "copies of slow tasks: " + ", ".join(f"{stage}[{task}]" for stage, task, _ in record["attempts"])
+
+
+_LINES = {
+    "StageStarted": lambda r: f"stage {r['stage']}: {r['partitions']} partitions",
+    "StageFinished": lambda r: f"stage {r['stage']}: finished, {r['rows']} rows, {r['bytes']} bytes",
+    "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
+    "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",
+    "PartitionsLost": lambda r: f"lost: {r['stage']}[{_ranges(r['partitions'])}]: {r['reason']}",
+    "ExecutorGivenUp": lambda r: f"executor on {r['node']} {r['how']}: {r['reason']}",
+    "Restart": _restart,
+    "Block": lambda r: f"node {r['node']} blocked: {r['cause']}",
+    "Unblock": lambda r: f"node {r['node']} no longer blocked: {r['reason']}",
+    "BlockRefused": lambda r: f"node {r['node']} not blocked: {r['reason']}",
+    "Speculate": _copies,
+}
