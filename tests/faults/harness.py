@@ -23,7 +23,7 @@ spec:
   mainApplicationFile: {main}
   arguments: {arguments}
   executor: {{instances: 3, cores: 1, memory: 700m}}
-  speculation: {{enabled: true, baselineLowerBound: 5s, checkInterval: 500ms}}
+  speculation: {{enabled: true, detector: {detector}, baselineLowerBound: 5s, checkInterval: 500ms}}
   recovery: {{volumes: {volumes}}}
 """
 
@@ -52,7 +52,9 @@ class Outcome:
 class Application:
     """An application with a store of its own in `folder`; `run` may be called again to go on."""
 
-    def __init__(self, folder: Path, main: str, *arguments: str, volumes: int = 1) -> None:
+    def __init__(
+        self, folder: Path, main: str, *arguments: str, volumes: int = 1, detector: str = "executionTime"
+    ) -> None:
         self.folder, self.out = folder, folder / "out"
         self.manifest = folder / "app.yaml"
         text = MANIFEST.format(
@@ -60,6 +62,7 @@ class Application:
             main=APPS / main,
             arguments=json.dumps([*arguments, str(self.out)]),
             volumes=volumes,
+            detector=detector,
         )
         self.manifest.write_text(text)
 

@@ -13,7 +13,7 @@ from tests.faults.harness import Application, chain_is_right
 
 @pytest.fixture
 def sleeping(tmp_path: Path) -> Application:
-    return Application(tmp_path, "chain.py", "1.0", "sleep")
+    return Application(tmp_path, "chain.py", "1.0", "sleep", "8")
 
 
 @pytest.mark.requirement("S7-2", "S7-3", "S7-13")
@@ -41,13 +41,24 @@ def test_a_killed_driver_in_a_stage_that_shuffles_reruns_that_stage_and_none_bef
 
 @pytest.mark.requirement("S2-1", "S2-3", "S2-36", "S2-38", "S3-1", "S3-3")
 def test_a_slow_node_is_blocked_and_a_copy_elsewhere_wins(tmp_path):
-    burning = Application(tmp_path, "chain.py", "2.0", "burn")
+    burning = Application(tmp_path, "chain.py", "2.0", "burn", "8")
     outcome = burning.run("slow-node:node=1,factor=0.05@stage=worked", options=("--hold-cores", "0.6"))
     assert outcome.code == 0, outcome.err
     assert chain_is_right(burning)
     assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}
     assert outcome.stage("worked")["speculativeEffective"] >= 1
     assert outcome.restarted() == {}
+
+
+@pytest.mark.requirement("S1-9")
+def test_a_slow_node_with_a_third_of_the_tasks_is_found_by_comparing_nodes(tmp_path):
+    burning = Application(tmp_path, "chain.py", "3.0", "burn", "3", detector="nodeAware")
+    outcome = burning.run("slow-node:node=1,factor=0.05@stage=worked", options=("--hold-cores", "0.6"))
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(burning)
+    assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}
+    assert "per byte as 2 elsewhere" in outcome.report["blocks"][0]["cause"]
+    assert outcome.stage("worked")["speculativeEffective"] == 1
 
 
 @pytest.mark.requirement("S2-39")
@@ -83,7 +94,7 @@ def test_a_stored_partition_that_cannot_be_read_is_made_again(sleeping, fault):
 
 @pytest.mark.requirement("S7-3")
 def test_a_lost_volume_costs_its_share(tmp_path):
-    spread = Application(tmp_path, "chain.py", "0.7", "sleep", volumes=2)
+    spread = Application(tmp_path, "chain.py", "0.7", "sleep", "8", volumes=2)
     outcome = spread.run("lose-volume:volume=1@stage=worked,fraction=0.2")
     assert outcome.code == 0, outcome.err
     assert chain_is_right(spread)
@@ -124,7 +135,7 @@ def test_ctrl_c_stops_cleanly_and_the_next_run_goes_on(sleeping):
 
 
 def test_a_second_run_on_a_store_in_use_is_refused(tmp_path):
-    slow = Application(tmp_path, "chain.py", "5.0", "sleep")
+    slow = Application(tmp_path, "chain.py", "5.0", "sleep", "8")
     first = started(slow, "stage numbers: 8 partitions")
     try:
         second = slow.run()

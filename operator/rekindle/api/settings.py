@@ -18,11 +18,14 @@ from rekindle.core.options import (
     BlocklistOptions,
     FailoverOptions,
     FailoverStrategyKind,
+    NodeAwareOptions,
     SlowTaskDetectorOptions,
     SpeculationOptions,
 )
 
 CONF_PREFIX = "spark.rekindle."
+
+_NODE_AWARE_LOWER_BOUND = NodeAwareOptions().lower_bound
 
 _STRATEGIES = {"region": FailoverStrategyKind.REGION, "restartAll": FailoverStrategyKind.RESTART_ALL}
 
@@ -37,6 +40,9 @@ class CoreOptions:
 
     speculation: SpeculationOptions
     slow_tasks: SlowTaskDetectorOptions
+    node_aware: NodeAwareOptions | None
+    """None where the detector is another one."""
+
     failover: FailoverOptions
     blocklist: BlocklistOptions
 
@@ -59,6 +65,9 @@ class SpeculationSpec(ApiModel):
     sink_enabled: bool = False
     """Speculate stages that write sinks which take concurrent attempts."""
 
+    detector: Literal["executionTime", "nodeAware"] = "executionTime"
+    """What tells slow tasks: `executionTime` compares tasks (FLIP-168), `nodeAware` finds slow nodes."""
+
     check_interval: Annotated[Duration, Field(gt=0)] = 1.0
     """Time between two searches for slow tasks."""
 
@@ -70,6 +79,15 @@ class SpeculationSpec(ApiModel):
 
     baseline_multiplier: float = Field(default=1.5, gt=0)
     """A task is slow beyond this many times the median of the finished ones."""
+
+    tolerated_node_factor: float = Field(default=1.6, ge=1)
+    """`nodeAware`: a node may be this many times slower than others for good (older hardware)."""
+
+    false_alarm_rate: float = Field(default=0.01, gt=0, lt=1)
+    """`nodeAware`: share of the stages in which chance may make a healthy node look slow."""
+
+    cold_start: Annotated[Duration, Field(ge=0)] = 30.0
+    """`nodeAware`: what a new node's first tasks may take longer."""
 
 
 class BlocklistSpec(ApiModel):
@@ -128,12 +146,22 @@ class RekindleSettings(ApiModel):
                 baseline_ratio=Fraction(speculation.baseline_ratio),
                 baseline_multiplier=speculation.baseline_multiplier,
             ),
+            node_aware=self._node_aware() if speculation.detector == "nodeAware" else None,
             failover=FailoverOptions(
                 strategy=_STRATEGIES[recovery.failover_strategy],
                 max_failures_per_task=recovery.max_failures_per_task,
                 max_total_failures=recovery.max_total_failures,
             ),
             blocklist=BlocklistOptions(max_blocked_share=Fraction(self.blocklist.max_blocked_share)),
+        )
+
+    def _node_aware(self) -> NodeAwareOptions:
+        speculation = self.speculation
+        return NodeAwareOptions(
+            lower_bound=min(_NODE_AWARE_LOWER_BOUND, speculation.baseline_lower_bound),
+            tolerated_factor=speculation.tolerated_node_factor,
+            false_alarm_rate=speculation.false_alarm_rate,
+            cold_start=speculation.cold_start,
         )
 
     def to_spark_conf(self) -> dict[str, str]:

@@ -27,7 +27,7 @@ class AttemptHandler:
     def deployed(self, event: AttemptDeployed, now: float) -> list[Action]:
         task, execution = self._find(event.attempt)
         if task is not None and execution is not None and execution.state is ExecutionState.SCHEDULED:
-            task.put(execution.deployed(event.node, event.started_at))
+            task.put(execution.deployed(event.node, event.started_at, event.input_bytes))
             self._state.blocklist.node_seen(event.node)
         return []
 

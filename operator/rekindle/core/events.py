@@ -57,11 +57,15 @@ class NodesChanged:
 
 @dataclass(frozen=True, slots=True)
 class AttemptDeployed:
-    """An attempt was handed to an executor on `node`; `started_at` is its DEPLOYING timestamp (S1-18)."""
+    """An attempt was handed to an executor on `node`; `started_at` is its DEPLOYING timestamp (S1-18).
+
+    `input_bytes` is how much it has to read, None where that is not known.
+    """
 
     attempt: ExecutionAttemptID
     node: str
     started_at: float
+    input_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,7 @@ class Execution:
     Attributes:
         created_at, deployed_at, finished_at: timestamps of CREATED, DEPLOYING and FINISHED.
         node: where it was deployed, None before.
+        input_bytes: how much it has to read, None where that is not known.
         speculative: it is a copy.
     """
 
@@ -83,6 +84,7 @@ class Execution:
     deployed_at: float | None = None
     finished_at: float | None = None
     node: str | None = None
+    input_bytes: int | None = None
 
     def execution_time(self, now: float) -> float:
         """Seconds from DEPLOYING to FINISHED, or to `now` while it runs; else 0 (S1-15 to S1-17)."""
@@ -98,8 +100,8 @@ class Execution:
             raise InvariantViolation(f"{self.attempt_id} cannot go from {self.state} to {state}")
         return replace(self, state=state)
 
-    def deployed(self, node: str, at: float) -> Execution:
-        return replace(self.to(ExecutionState.RUNNING), node=node, deployed_at=at)
+    def deployed(self, node: str, at: float, input_bytes: int | None = None) -> Execution:
+        return replace(self.to(ExecutionState.RUNNING), node=node, deployed_at=at, input_bytes=input_bytes)
 
     def finished(self, at: float) -> Execution:
         return replace(self.to(ExecutionState.FINISHED), finished_at=at)

@@ -41,6 +41,29 @@ class SlowTaskDetectorOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeAwareOptions:
+    """When a node is sick (Flink has no such detector)."""
+
+    lower_bound: float = 10.0
+    """No attempt is evidence while it runs and has run for less."""
+
+    tolerated_factor: float = 1.6
+    """A node may be so many times slower than the others for good: older hardware, a busy neighbour."""
+
+    false_alarm_rate: float = 0.01
+    """In how many job vertices, as a share, a healthy node may be called sick by chance."""
+
+    cold_start: float = 30.0
+    """What a node's first attempts may take longer, where there are no first attempts elsewhere."""
+
+    def __post_init__(self) -> None:
+        _require(self.lower_bound >= 0, "lower_bound", "be 0 seconds or more")
+        _require(_finite(self.tolerated_factor) and self.tolerated_factor >= 1, "tolerated_factor", "be at least 1")
+        _require(0 < self.false_alarm_rate < 1, "false_alarm_rate", "be more than 0 and less than 1")
+        _require(_finite(self.cold_start) and self.cold_start >= 0, "cold_start", "be 0 seconds or more")
+
+
+@dataclass(frozen=True, slots=True)
 class SpeculationOptions:
     """Copies of slow tasks (FLIP-168; S2-4 to S2-8, S5-1, S5-2)."""
 

@@ -57,7 +57,8 @@ class Actor:
         if unasked is not None and unasked.node not in self.state.core.blocked_nodes(time.time()):
             self.state.bindings.adopt(unasked, deployment.attempt)  # Spark's own speculation was quicker
             now = time.time()
-            self.state.see(ev.AttemptDeployed(deployment.attempt, unasked.node, unasked.started_at), now)
+            size = run.input_bytes(vertex.subtask)
+            self.state.see(ev.AttemptDeployed(deployment.attempt, unasked.node, unasked.started_at, size), now)
             return
         run.submit_copy(vertex.subtask, deployment.version, deployment.attempt.attempt)
 

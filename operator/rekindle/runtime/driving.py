@@ -11,7 +11,7 @@ from rekindle.core.ids import ExecutionVertexID
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import StoreRefused
-from rekindle.runtime.inputs import StoredResult, input_versions, stored_inputs
+from rekindle.runtime.inputs import StoredResult, bytes_by_partition, input_versions, stored_inputs
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.stage_run import StageRun
@@ -87,6 +87,8 @@ class StageDriver:
             for partition in result.unreadable
             if isinstance(stage.distribution, Pointwise) and stage.distribution.source == name
         )
+        sizes = {name: result.manifests for name, result in stored.items()}
+        run.stored_bytes = bytes_by_partition(self.state.graph, stage, sizes)
         run.plan_in_background(
             lambda: self.state.inputs.frame(stage, stored.__getitem__),
             lambda columns, hashed: self._writer(stage, columns, hashed),

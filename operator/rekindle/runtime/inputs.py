@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -142,6 +142,23 @@ def input_versions(
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """What a plan of `stage` depends on: each stored input with the versions of its partitions."""
     return tuple((name, versions[name]) for name in stored_inputs(graph, stage))
+
+
+def bytes_by_partition(graph: PipelineGraph, stage: Stage, stored: Mapping[str, Sequence[Manifest]]) -> dict[int, int]:
+    """Partition of `stage` -> bytes of the stored partitions that it alone is made from.
+
+    They are those that it reads pointwise, and those of results that are partitioned as it is. All other stored
+    inputs it gets by way of a shuffle.
+    """
+    sizes: dict[int, int] = {}
+    for name, manifests in stored.items():
+        if isinstance(stage.distribution, Pointwise):
+            is_own = stage.distribution.source == name
+        else:
+            is_own = graph.stage(name).distribution == stage.distribution and name not in stage.broadcast
+        for manifest in manifests if is_own else ():
+            sizes[manifest.partition] = sizes.get(manifest.partition, 0) + manifest.bytes
+    return sizes
 
 
 def _shuffle_partitions(stage: Stage) -> int:

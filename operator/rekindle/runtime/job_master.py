@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
-from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector
+from rekindle.core.node_aware import NodeAwareSlowTaskDetector
+from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.acting import Actor, told
 from rekindle.runtime.driving import StageDriver
@@ -32,7 +33,7 @@ from rekindle.runtime.state import RunState
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from rekindle.api.settings import RekindleSettings
+    from rekindle.api.settings import CoreOptions, RekindleSettings
 
 ROUND_SECONDS = 0.25
 LOOK_SECONDS = 1.0
@@ -68,7 +69,7 @@ class JobMaster:
         self._actor = Actor(self.state)
         self._driver = StageDriver(self.state, self._observer)
         self._attempt = attempt
-        self._detector = ExecutionTimeBasedSlowTaskDetector(options.slow_tasks) if options.speculation.enabled else None
+        self._detector = _detector(options)
         self._check_interval = options.slow_tasks.check_interval
         self._next_check = self._next_look = 0.0
         self._slow_before = False
@@ -205,3 +206,11 @@ class JobMaster:
             run.join(max(0.0, deadline - time.monotonic()))
         for stage in self.state.graph.stages:
             self.state.inputs.drop_cached(stage.name)
+
+
+def _detector(options: CoreOptions) -> SlowTaskDetector | None:
+    if not options.speculation.enabled:
+        return None
+    if options.node_aware is not None:
+        return NodeAwareSlowTaskDetector(options.node_aware)
+    return ExecutionTimeBasedSlowTaskDetector(options.slow_tasks)

@@ -100,7 +100,8 @@ class Observer:
             if attempt is None:
                 run.unasked[task.partition] = task
                 return
-            self.state.see(ev.AttemptDeployed(attempt, node=task.node, started_at=task.started_at), now)
+            size = run.input_bytes(task.partition)
+            self.state.see(ev.AttemptDeployed(attempt, task.node, task.started_at, size), now)
         if task.status == "FAILED" and self.state.bindings.first_failure(task):
             failure = classify_task_error(task.error or "", run.stage, task.partition, self.state.is_damaged)
             self.state.last_failure = failure

@@ -8,7 +8,7 @@ the user's catalog.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +185,15 @@ def shuffles_of(jrdd: Any) -> list[int]:
 
     Does not look behind persisted RDDs: their shuffles belong to the stage that made them.
     """
-    found: list[int] = []
+    return list(dict.fromkeys(int(one.shuffleId()) for one in _shuffle_dependencies(jrdd, beyond=True)))
+
+
+def read_shuffles_of(jrdd: Any) -> list[Any]:
+    """The shuffle dependencies that the tasks of a Java RDD read themselves."""
+    return list(_shuffle_dependencies(jrdd, beyond=False))
+
+
+def _shuffle_dependencies(jrdd: Any, *, beyond: bool) -> Iterator[Any]:
     seen: set[int] = set()
     pending = [jrdd]
     while pending:
@@ -196,10 +204,11 @@ def shuffles_of(jrdd: Any) -> list[int]:
         dependencies = rdd.dependencies()
         for position in range(dependencies.size()):
             dependency = dependencies.apply(position)
-            if dependency.getClass().getSimpleName() == "ShuffleDependency":
-                found.append(dependency.shuffleId())
-            pending.append(dependency.rdd())
-    return list(dict.fromkeys(found))
+            is_shuffle = dependency.getClass().getSimpleName() == "ShuffleDependency"
+            if is_shuffle:
+                yield dependency
+            if beyond or not is_shuffle:
+                pending.append(dependency.rdd())
 
 
 def exchanges_in_plan(frame: DataFrame) -> list[str]:

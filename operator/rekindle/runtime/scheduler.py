@@ -236,6 +236,12 @@ class Scheduler:
             for output in status.mapStatuses()
         ]
 
+    def shuffled_bytes(self, dependency: Any) -> list[int]:
+        """Per reduce partition, how many bytes of map outputs there are for it (compressed, about)."""
+        tracker = self._jsc.taskScheduler().mapOutputTracker()
+        sizes = tracker.getStatistics(dependency).bytesByPartitionId()
+        return [int(size) for size in json.loads(self._mapper.writeValueAsString(sizes))]
+
     def _checksum(self, output: Any) -> int:
         return int(output.checksumValue()) if self._has_checksums else 0
 

@@ -55,6 +55,7 @@ class StageRun:
     Attributes:
         inputs: the versions of the stored results it was planned on, a key that says when it is out of date.
         unasked: [partition -> a running task of Spark's own speculation]
+        stored_bytes: [partition -> bytes of stored partitions that only this partition is made from]
         unreadable: partitions that this plan cannot make, because its input for them is gone.
     """
 
@@ -71,9 +72,11 @@ class StageRun:
     noted: bool = False
     unasked: dict[int, TaskView] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
+    stored_bytes: Mapping[int, int] = field(default_factory=dict)
     reported_jobs: set[str] = field(default_factory=set)
     _jrdd: Any = None
     _frame: Any = None
+    _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
     _complete_shuffles: set[int] = field(default_factory=set)
     _told_tasks: tuple[int, float] = (0, 0.0)
@@ -223,6 +226,18 @@ class StageRun:
         self._known_tasks |= fresh
         self._seen_tasks[key] = self._seen_tasks.get(key, 0) + len(fresh)
         return [task for task in tasks if task.task in fresh or task.status == "FAILED"]
+
+    def input_bytes(self, partition: int) -> int | None:
+        """What the task of a partition reads: stored partitions and map outputs. None when nothing is known.
+
+        Asked for once a result task runs, so the map outputs are there; their sizes are asked for once.
+        """
+        if self._input_bytes is None:
+            self._input_bytes = dict(self.stored_bytes)
+            for dependency in relations.read_shuffles_of(self._jrdd.rdd()):
+                for reader, size in enumerate(self.scheduler.shuffled_bytes(dependency)):
+                    self._input_bytes[reader] = self._input_bytes.get(reader, 0) + size
+        return self._input_bytes.get(partition)
 
     def tasks_since(self) -> tuple[int, float]:
         """(map tasks run, seconds of executors' time in all ended tasks), since the last call."""

@@ -1,7 +1,7 @@
 """Four stages over whole numbers: keyed, pointwise and slow, keyed again, a sink.
 
 Arguments: seconds that each partition of `worked` takes ("0.8"), and how: "sleep" (wherever it runs) or "burn"
-(CPU, so that it takes longer on a slow node).
+(CPU, so that it takes longer on a slow node); the number of partitions of the first three stages ("8").
 """
 
 import sys
@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812
 from rekindle.pipeline import FileSink, Pipeline
 
 SECONDS, HOW = float(sys.argv[1]), sys.argv[2]
-OUT = sys.argv[3]
+PARTITIONS, OUT = int(sys.argv[3]), sys.argv[4]
 ROWS = 40_000
 
-pipeline = Pipeline("chain", default_partitions=8)
+pipeline = Pipeline("chain", default_partitions=PARTITIONS)
 
 
 @pipeline.source(partition_by="k")

@@ -22,7 +22,7 @@ slow = st.tuples(vertices, st.lists(attempts, max_size=3).map(tuple), names)
 EVENTS = {
     ev.JobSubmitted: st.builds(ev.JobSubmitted),
     ev.NodesChanged: st.builds(ev.NodesChanged, st.lists(names).map(tuple)),
-    ev.AttemptDeployed: st.builds(ev.AttemptDeployed, attempts, names, times),
+    ev.AttemptDeployed: st.builds(ev.AttemptDeployed, attempts, names, times, st.none() | st.integers(0)),
     ev.AttemptFinished: st.builds(ev.AttemptFinished, attempts, times, outputs),
     ev.AttemptFailed: st.builds(ev.AttemptFailed, attempts, causes),
     ev.AttemptCanceled: st.builds(ev.AttemptCanceled, attempts),
@@ -57,6 +57,9 @@ def test_a_record_is_readable():
     }
 
 
+DEPLOYED = {"type": "AttemptDeployed", "attempt": "a[0]#0", "node": "n", "started_at": 1.0, "input_bytes": None}
+
+
 @pytest.mark.parametrize(
     ("record", "message"),
     [
@@ -70,8 +73,9 @@ def test_a_record_is_readable():
         ({"type": "NodesChanged", "nodes": "n1"}, "NodesChanged.nodes: expected list"),
         ({"type": "NodesChanged", "nodes": [None]}, r"NodesChanged.nodes\[0\]: expected str"),
         ({"type": "AttemptCanceled", "attempt": "delays[3]"}, "'delays\\[3\\]' is no id"),
-        ({"type": "AttemptDeployed", "attempt": "a[0]#0", "node": "n", "started_at": "soon"}, "expected a number"),
-        ({"type": "AttemptDeployed", "attempt": "a[0]#0", "node": "n", "started_at": True}, "expected a number"),
+        ({**DEPLOYED, "started_at": "soon"}, "expected a number"),
+        ({**DEPLOYED, "started_at": True}, "expected a number"),
+        ({**DEPLOYED, "input_bytes": 1.5}, "expected int"),
         ({"type": "NodeBlockRequested", "node": "n", "until": float("nan"), "cause": ""}, "expected a number"),
         ({"type": "SlowTasksFound", "slow": [["a[0]", []]]}, "expected 3 items, found 2"),
         (

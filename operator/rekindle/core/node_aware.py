@@ -1,0 +1,231 @@
+"""The `nodeAware` detector: finds a sick node, by comparing its tasks with the same job vertex's tasks elsewhere.
+
+The detector of FLIP-168 waits until most tasks of a job vertex have finished, so it sees nothing where a slow
+node holds more than a quarter of them, and it takes a task with much input for a slow one. This one asks a
+question about nodes: do the attempts here take longer than their work explains?
+
+What is compared is the logarithm of time per byte read (of plain time, where bytes are not known), which turns
+"so many times slower" into a distance. A node is sick when the mean distance of its attempts from the median
+elsewhere is more than `tolerated_factor`, by a margin that chance exceeds in a share of `false_alarm_rate` of
+the job vertices at most: Student's margin for the spread seen elsewhere, for as many comparisons as are made.
+So few tasks need a clear difference and many tasks a small one.
+
+- An attempt that runs has taken *at least* as long as it has run. On the node in question that counts as its
+  time, which errs on the quiet side; elsewhere it counts once it is above the median, else not at all.
+- Two comparisons are made for each node: of all its attempts, and of those that run, for a node may have turned
+  sick just now. Those that still run are the slowest of their stage even where all is well, so the second is held
+  to the margin for as many comparisons as there are attempts.
+- The first attempts on a node start cold (classes are loaded, files fetched). They are compared with first
+  attempts elsewhere; where there are none, `cold_start` is taken off their time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean, median
+
+from rekindle.core.events import SlowTasksFound
+from rekindle.core.execution import Execution, ExecutionVertex
+from rekindle.core.ids import ExecutionAttemptID
+from rekindle.core.options import NodeAwareOptions
+from rekindle.core.slow_tasks import GraphView, Slow
+
+_SPREAD_BY_BYTES = 0.25
+_SPREAD_BY_TIME = 0.8
+_WEIGHT_BY_BYTES = 20
+_WEIGHT_BY_TIME = 8
+"""The usual spread counts like so many attempts that were seen."""
+
+_LEAST_SHARE_OF_TYPICAL_INPUT = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAwareSlowTaskDetector:
+    """Slow is what runs on a node whose attempts take longer than their input explains."""
+
+    options: NodeAwareOptions = NodeAwareOptions()  # noqa: RUF009 (it is frozen)
+
+    def find_slow(self, graph: GraphView, now: float) -> SlowTasksFound:
+        warm_from = _warm_from(task for one in graph.job_graph.vertices for task in graph.execution_vertices(one.name))
+        found: list[Slow] = []
+        for vertex in graph.job_graph.vertices:
+            tasks = graph.execution_vertices(vertex.name)
+            if not all(task.is_finished for task in tasks):
+                found += self._slow_of(vertex.name, tasks, warm_from, now)
+        return SlowTasksFound(tuple(found))
+
+    def _slow_of(
+        self, vertex: str, tasks: Sequence[ExecutionVertex], warm_from: dict[str, float], now: float
+    ) -> list[Slow]:
+        comparison = Comparison.of(tasks, warm_from, now, self.options)
+        sick = {node: verdict for node in comparison.nodes() if (verdict := comparison.verdict(node))}
+        found: list[Slow] = []
+        for task in tasks if sick else ():
+            for node, verdict in sick.items():
+                slow = [one.attempt_id for one in task.executions if self._counts(one, node, now)]
+                if slow and not task.is_finished:
+                    found.append((task.id, tuple(slow), verdict.evidence(node, vertex)))
+        return found
+
+    def _counts(self, execution: Execution, node: str, now: float) -> bool:
+        runs_there = execution.node == node and execution.state.is_running
+        return runs_there and execution.execution_time(now) >= self.options.lower_bound
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One attempt. `distance` is the logarithm of its seconds per unit of work."""
+
+    attempt: ExecutionAttemptID
+    node: str
+    seconds: float
+    work: float
+    running: bool
+    cold: bool
+
+    @property
+    def distance(self) -> float:
+        return math.log(self.seconds / self.work)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A sick node: `factor` times as slow, where up to `margin` times may be chance."""
+
+    factor: float
+    margin: float
+    attempts: int
+    elsewhere: int
+    by_bytes: bool
+    false_alarm_rate: float
+
+    def evidence(self, node: str, vertex: str) -> str:
+        """In words."""
+        unit = "per byte" if self.by_bytes else "(the bytes they read are not known)"
+        return (
+            f"{node} is slow: {self.attempts} of its attempts at {vertex} take {self.factor:.1f} times as long {unit} "
+            f"as {self.elsewhere} elsewhere; up to {self.margin:.1f} times is taken for chance "
+            f"(false alarms: at most {self.false_alarm_rate:g} a stage)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The attempts of one job vertex, each node against the others."""
+
+    samples: tuple[Sample, ...]
+    by_bytes: bool
+    options: NodeAwareOptions
+
+    @classmethod
+    def of(
+        cls, tasks: Sequence[ExecutionVertex], warm_from: dict[str, float], now: float, options: NodeAwareOptions
+    ) -> Comparison:
+        timed = [one for task in tasks for one in task.executions if _is_timed(one, now)]
+        known = [one.input_bytes for one in timed if one.input_bytes is not None]
+        typical = median(known) if 2 * len(known) > len(timed) else 0.0
+        samples = tuple(
+            Sample(
+                one.attempt_id,
+                one.node or "",
+                one.execution_time(now),
+                _work(one.input_bytes, typical),
+                one.state.is_running,
+                (one.deployed_at or 0.0) < warm_from.get(one.node or "", math.inf),
+            )
+            for one in timed
+        )
+        return cls(samples, typical > 0, options)
+
+    def nodes(self) -> list[str]:
+        """Where attempts run that may be slow."""
+        return sorted({one.node for one in self.samples if one.running and one.seconds >= self.options.lower_bound})
+
+    def verdict(self, node: str) -> Verdict | None:
+        """None when the node may be as good as the others."""
+        elsewhere = [one for one in self.samples if one.node != node]
+        finished = [one for one in elsewhere if not one.running]
+        if not finished:
+            return None
+        typical = {cold: _median(one for one in elsewhere if one.cold is cold) for cold in (False, True)}
+        spread = self._spread(finished, typical)
+        here = [(one, far) for one in self.samples if one.node == node if (far := self._far(one, typical)) is not None]
+        every = [(one, far) for one, far in here if not one.running or far > 0]
+        running = [(one, far) for one, far in every if one.running and one.seconds >= self.options.lower_bound]
+        nodes = len({one.node for one in self.samples})
+        for some, comparisons in ((every, nodes), (running, len(self.samples))) if running else ():
+            margin = self._margin(spread, len(some), len(finished), comparisons)
+            mean = fmean(far for _, far in some)
+            if mean > margin:
+                rate = self.options.false_alarm_rate
+                return Verdict(math.exp(mean), math.exp(margin), len(some), len(elsewhere), self.by_bytes, rate)
+        return None
+
+    def _far(self, one: Sample, typical: dict[bool, float | None]) -> float | None:
+        """How far an attempt is from what is typical elsewhere; None when that cannot be said."""
+        like, other = typical[one.cold], typical[not one.cold]
+        if like is not None:
+            return one.distance - like
+        if other is None:
+            return None
+        if not one.cold:
+            return one.distance - other  # the others' first attempts: slower than warm ones, so this is cautious
+        left = one.seconds - self.options.cold_start
+        return math.log(left / one.work) - other if left > 0 else None
+
+    def _spread(self, finished: Sequence[Sample], typical: dict[bool, float | None]) -> float:
+        """Of distances elsewhere: what is usual, corrected by what is seen. The median, so one sick node more
+        does not hide this one."""
+        usual, weight = self._usual()
+        far = [abs(one.distance - middle) for one in finished if (middle := typical[one.cold]) is not None]
+        seen = 1.4826 * median(far) if len(far) > 2 else usual
+        return math.sqrt((weight * usual**2 + len(far) * seen**2) / (weight + len(far)))
+
+    def _usual(self) -> tuple[float, int]:
+        """The spread of distances that is expected before any was seen, and how much that counts."""
+        return (_SPREAD_BY_BYTES, _WEIGHT_BY_BYTES) if self.by_bytes else (_SPREAD_BY_TIME, _WEIGHT_BY_TIME)
+
+    def _margin(self, spread: float, here: int, elsewhere: int, comparisons: int) -> float:
+        tail = self.options.false_alarm_rate / 2 / comparisons
+        error = spread * math.sqrt(1 / here + 1 / elsewhere)
+        return math.log(self.options.tolerated_factor) + student(tail, self._usual()[1] + elsewhere) * error
+
+
+def student(tail: float, freedom: float) -> float:
+    """The value that Student's t with `freedom` degrees exceeds with probability `tail` (Cornish and Fisher)."""
+    z = -NormalDist().inv_cdf(tail)
+    return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
+
+
+def _is_timed(execution: Execution, now: float) -> bool:
+    counts = execution.state.is_running or execution.finished_at is not None
+    return counts and execution.node not in (None, "*", "unknown") and execution.execution_time(now) > 0
+
+
+def _work(input_bytes: int | None, typical: float) -> float:
+    """In units of a typical attempt's input. What reads next to nothing has something to do all the same."""
+    if input_bytes is None or typical <= 0:
+        return 1.0
+    return max(input_bytes / typical, _LEAST_SHARE_OF_TYPICAL_INPUT)
+
+
+def _median(samples: Iterable[Sample]) -> float | None:
+    """The median distance, of what has finished and of what has run for longer than that already."""
+    samples = list(samples)
+    finished = [one.distance for one in samples if not one.running]
+    if not finished:
+        return None
+    middle = median(finished)
+    return median([*finished, *(one.distance for one in samples if one.running and one.distance > middle)])
+
+
+def _warm_from(tasks: Iterable[ExecutionVertex]) -> dict[str, float]:
+    """When the first attempt on each node finished: what started there before started cold."""
+    first: dict[str, float] = {}
+    for task in tasks:
+        for one in task.executions:
+            if one.finished_at is not None and one.node is not None:
+                first[one.node] = min(one.finished_at, first.get(one.node, math.inf))
+    return first
