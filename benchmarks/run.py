@@ -97,7 +97,9 @@ def changed(was: Mapping[str, Any], settings: Settings) -> list[str]:
     """What differs between the machine, versions and settings of earlier results and those of now."""
     now = {**about(settings), **asdict(settings)}
     before = {**was, **was.get("settings", {})}
-    return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name) and name not in _RUNS)
+    return sorted(
+        name for name in before.keys() | now.keys() if before.get(name) != now.get(name) and name not in _RUNS
+    )
 
 
 def run_scenario(scenario: Scenario, bench: Bench, results: ResultsFile, kept: Sequence[Run]) -> list[Run]:

@@ -23,7 +23,7 @@ spec:
   mainApplicationFile: {main}
   arguments: {arguments}
   executor: {{instances: 3, cores: 1, memory: 700m}}
-  speculation: {{enabled: true, detector: {detector}, baselineLowerBound: 5s, checkInterval: 500ms}}
+  speculation: {{enabled: true, checkInterval: 500ms, {speculation}}}
   recovery: {{volumes: {volumes}}}
 """
 
@@ -53,7 +53,7 @@ class Application:
     """An application with a store of its own in `folder`; `run` may be called again to go on."""
 
     def __init__(
-        self, folder: Path, main: str, *arguments: str, volumes: int = 1, detector: str = "executionTime"
+        self, folder: Path, main: str, *arguments: str, volumes: int = 1, speculation: str = "baselineLowerBound: 5s"
     ) -> None:
         self.folder, self.out = folder, folder / "out"
         self.manifest = folder / "app.yaml"
@@ -62,7 +62,7 @@ class Application:
             main=APPS / main,
             arguments=json.dumps([*arguments, str(self.out)]),
             volumes=volumes,
-            detector=detector,
+            speculation=speculation,
         )
         self.manifest.write_text(text)
 
