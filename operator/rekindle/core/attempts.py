@@ -85,8 +85,19 @@ class AttemptHandler:
         state.changed = True
         if cause.kind is not FailureKind.PARTITION or vertex_id.vertex in state.needs.done():
             return state.recovery.recover(failed, why, now)
-        lost = state.recovery.lose([cause.partition]) if cause.partition is not None else {}
+        lost = state.recovery.lose(self._unreadable(vertex_id.vertex, cause.partition)) if cause.partition else {}
         return state.recovery.restart(together(failed, lost), why, now)
+
+    def _unreadable(self, vertex: str, partition: ResultPartitionID) -> list[ResultPartitionID]:
+        """The partition; and the results in front of the vertex that it goes into, if they are kept by executors.
+
+        For whoever reads such a result reads the partition only because the result has to be made again.
+        """
+        graph = self._state.job_graph
+        kept = [edge.producer for edge in graph.inputs(vertex) if not edge.kind.is_stored]
+        between = [name for name in kept if any(edge.producer == partition.vertex for edge in graph.inputs(name))]
+        again = [ResultPartitionID(name, one) for name in between for one in range(graph.vertex(name).parallelism)]
+        return [partition, *again]
 
     def _may_commit(self, execution: Execution) -> bool:
         """An attempt that runs; or one that was given up, if what it wrote is stored all the same."""

@@ -40,8 +40,12 @@ class Reach:
 
 
 class FailoverStrategy(Protocol):
-    def reach(self, failed: Subtasks) -> Reach:
-        """What to restart when `failed` must; vertices that were never deployed are left alone."""
+    def reach(self, failed: Subtasks, *, changed: bool = False) -> Reach:
+        """What to restart when `failed` must; vertices that were never deployed are left alone.
+
+        Args:
+            changed: what `failed` read is not what it was, so no promise holds that they make the same rows again.
+        """
         ...
 
 
@@ -51,7 +55,7 @@ class RestartAllStrategy:
 
     vertices: ExecutionVertices
 
-    def reach(self, failed: Subtasks) -> Reach:
+    def reach(self, failed: Subtasks, *, changed: bool = False) -> Reach:
         if not any(failed.values()):
             return Reach()
         started = {vertex.job_vertex.name: vertex.started for vertex in self.vertices}
@@ -68,31 +72,39 @@ class RestartPipelinedRegionStrategy:
     partitions: ResultPartitions
     sparing: DigestSparing
 
-    def reach(self, failed: Subtasks) -> Reach:
+    def reach(self, failed: Subtasks, *, changed: bool = False) -> Reach:
         walk = _Walk(self)
         for vertex, subtasks in failed.items():
-            walk.visit(vertex, subtasks)
+            walk.visit(vertex, subtasks, changed=changed)
         walk.run()
         return walk.result()
 
 
 class _Walk:
-    """One walk. Each region is visited once, so it ends (S7-11); the state it judges by does not change
-    meanwhile (S7-12)."""
+    """One walk. Each region is visited once, and once more when it turns out that what it reads may change, so it
+    ends (S7-11); the state it judges by does not change meanwhile (S7-12)."""
 
     def __init__(self, strategy: RestartPipelinedRegionStrategy) -> None:
         self._strategy, self._graph = strategy, strategy.job_graph
         self._restart: Subtasks = {}
+        self._changed: Subtasks = {}
         self._frontier: Subtasks = {}
         self._held: dict[JobEdge, set[int]] = {}
 
-    def visit(self, vertex: str, subtasks: Iterable[int]) -> None:
-        """Rule 1: their regions restart, but for those that were never deployed (S7-9)."""
+    def visit(self, vertex: str, subtasks: Iterable[int], *, changed: bool) -> None:
+        """Rule 1: their regions restart, but for those that were never deployed (S7-9).
+
+        Where what they read has `changed`, or may, they can make other rows even if they are deterministic.
+        """
         for name, members in self._strategy.regions.expand(vertex, subtasks).items():
-            new = members - self._strategy.vertices[name].pending - self._restart.get(name, set())
+            members = members - self._strategy.vertices[name].pending
+            known = self._changed if changed else self._restart
+            new = members - known.get(name, set())
             if new:
                 self._restart.setdefault(name, set()).update(new)
                 self._frontier.setdefault(name, set()).update(new)
+            if changed:
+                self._changed.setdefault(name, set()).update(new)
 
     def run(self) -> None:
         while self._frontier:
@@ -110,22 +122,44 @@ class _Walk:
         for edge in self._graph.inputs(vertex):
             missing = self._strategy.partitions.missing(edge.producer)
             if missing and edge.kind is not ResultKind.PIPELINED:
-                self.visit(edge.producer, self._across(edge, self._graph.producers, subtasks, missing))
+                self.visit(edge.producer, self._across(edge, self._graph.producers, subtasks, missing), changed=False)
 
     def _visit_consumers(self, vertex: str, subtasks: set[int]) -> None:
         """Rule 3."""
         for edge in self._graph.outputs(vertex):
             if edge.kind is not ResultKind.PIPELINED:
                 consumer = self._strategy.vertices[edge.consumer]
-                left = consumer.started - self._restart.get(edge.consumer, set())
+                left = consumer.started - self._changed.get(edge.consumer, set())
                 readers = self._across(edge, self._graph.consumers, subtasks, left)
-                self.visit(edge.consumer, readers - self._spared(edge, subtasks, readers & consumer.finished))
+                again = readers & self._restart.get(edge.consumer, set())
+                spared = self._spared(edge, subtasks, (readers - again) & consumer.finished)
+                # who restarts anyway reads what may have changed, unless it would have been spared for that
+                self.visit(edge.consumer, readers - spared - self._unchanged(edge, subtasks, again), changed=True)
+
+    def _unchanged(self, edge: JobEdge, producers: set[int], again: set[int]) -> set[int]:
+        """Of consumers that restart anyway: those that will read the rows they have read before."""
+        promised = self._strategy.sparing.is_promised(edge, changed=self._any_changed(edge.producer, producers))
+        return again if promised else set()
+
+    def _any_changed(self, vertex: str, subtasks: set[int]) -> bool:
+        return bool(subtasks & self._changed.get(vertex, set()))
 
     def _spared(self, edge: JobEdge, producers: set[int], finished: set[int]) -> set[int]:
-        sparing = self._strategy.sparing.judge(edge, producers, finished)
+        """Of finished consumers that would not restart otherwise."""
+        changed = self._any_changed(edge.producer, producers)
+        sparing = self._strategy.sparing.judge(edge, producers, finished, changed=changed)
+        if sparing.held and not self._will_be_made(edge, finished - sparing.spared - sparing.held):
+            return set(sparing.spared)
         if sparing.held:
             self._held.setdefault(edge, set()).update(sparing.held)
         return sparing.spared | sparing.held
+
+    def _will_be_made(self, edge: JobEdge, restarting: set[int]) -> bool:
+        """Whether the second run takes place that a digest is to come from: a shuffle is made only for tasks of
+        its stage that run."""
+        if edge.kind is not ResultKind.EPHEMERAL or restarting or edge.consumer in self._restart:
+            return True
+        return not self._strategy.vertices[edge.consumer].is_finished
 
     def _across(
         self, edge: JobEdge, side: Callable[[JobEdge, int], range], subtasks: set[int], among: set[int]

@@ -57,9 +57,9 @@ class Recovery:
         self._retry(alone, now)
         return actions
 
-    def restart(self, failed: Subtasks, cause: str, now: float) -> list[Action]:
-        """Reset `failed` and whatever else the strategy says."""
-        reach = self.strategy.reach(failed)
+    def restart(self, failed: Subtasks, cause: str, now: float, *, changed: bool = False) -> list[Action]:
+        """Reset `failed` and whatever else the strategy says; `changed`: what they read is not what it was."""
+        reach = self.strategy.reach(failed, changed=changed)
         if not reach.restart:
             return []
         self.sparing.commit(reach.restart, reach.held)
@@ -93,7 +93,8 @@ class Recovery:
     def compare(self, partition: ResultPartitionID, digest: str | None, now: float) -> list[Action]:
         """A partition was made: where a lost one with another digest was awaited, its readers restart."""
         differing = self.sparing.finished(partition.vertex, partition.subtask, digest)
-        actions = self.restart(differing, f"{partition} differs from the lost one", now) if differing else []
+        cause = f"{partition} differs from the lost one"
+        actions = self.restart(differing, cause, now, changed=True) if differing else []
         spared = in_order(self.job_graph, self.sparing.proven())
         if spared:
             self.counters.add(num_spared_vertices=len(spared))

@@ -64,12 +64,20 @@ class DigestSparing:
     def expected(self) -> dict[str, dict[int, str]]:
         return {vertex: dict(digests) for vertex, digests in self._expected.items()}
 
-    def judge(self, edge: JobEdge, producers: set[int], consumers: set[int]) -> Sparing:
-        """Who of `consumers`, which have finished, are spared the restart of `producers`; changes nothing."""
+    def is_promised(self, edge: JobEdge, *, changed: bool) -> bool:
+        """Whether the producer promises to make the same rows again. From what has changed nobody can."""
+        return bool(self._graph.vertex(edge.producer).deterministic) and not changed
+
+    def judge(self, edge: JobEdge, producers: set[int], consumers: set[int], *, changed: bool = False) -> Sparing:
+        """Who of `consumers`, which have finished, are spared the restart of `producers`; changes nothing.
+
+        Args:
+            changed: what some of the producers read may have changed.
+        """
         deterministic = self._graph.vertex(edge.producer).deterministic
         if deterministic is False or not consumers or not self._regions.is_alone(edge.consumer):
             return Sparing()
-        if deterministic:
+        if self.is_promised(edge, changed=changed):
             return Sparing(spared=set(consumers))
         return Sparing(held=self._comparable(edge, producers, consumers))
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from rekindle.core import actions as act
 from rekindle.core import events as ev
-from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.runtime.journal import Record
 from rekindle.runtime.stage_run import CopyJob
@@ -29,9 +29,7 @@ class Actor:
     def do(self, action: act.Action) -> None:
         match action:
             case act.Deploy(deployments=deployments):
-                for deployment in deployments:
-                    if deployment.speculative:
-                        self._start_copy(deployment)
+                self._start_copies(deployments)
             case act.Cancel(attempts=attempts, reason=reason):
                 for attempt in attempts:
                     self._cancel(attempt, reason)
@@ -40,6 +38,8 @@ class Actor:
             case act.Restart(vertices=vertices):
                 self.outcome = None  # a loss found at the last moment undoes the end
                 self._forget(vertices)
+            case act.Spare(vertices=vertices):
+                self._prove(vertices)
             case act.Release(vertex=name):
                 self.state.committed.release(name)
                 self.state.retire(name)
@@ -47,6 +47,12 @@ class Actor:
                 self.outcome = action
             case _:
                 pass
+
+    def _start_copies(self, deployments: Iterable[act.Deployment]) -> None:
+        """Only copies: what else is to be deployed is seen by `driving`, which compares."""
+        for deployment in deployments:
+            if deployment.speculative:
+                self._start_copy(deployment)
 
     def _start_copy(self, deployment: act.Deployment) -> None:
         vertex = deployment.attempt.vertex_id
@@ -75,7 +81,10 @@ class Actor:
 
     def _forget(self, vertices: Iterable[ExecutionVertexID]) -> None:
         """Restarted vertices: stop their jobs; a restarted map side makes the whole plan void."""
+        vertices = tuple(vertices)
         touched = {vertex.vertex for vertex in vertices}
+        for vertex in vertices:
+            self.state.proven.pop(ResultPartitionID(vertex.vertex, vertex.subtask), None)
         for stage in self.state.graph.stages:
             run = self.state.runs.get(stage.name)
             if run is None:
@@ -87,6 +96,13 @@ class Actor:
         for stage in self.state.graph.stages:
             if stage.exchange is ExchangeMode.CACHED and stage.name in touched:
                 self.state.inputs.drop_cached(stage.name)
+
+    def _prove(self, vertices: Iterable[ExecutionVertexID]) -> None:
+        """Spared partitions fit the map side as it was when its digest was taken, and no later one."""
+        for vertex in vertices:
+            run = self.state.runs.get(vertex.vertex)
+            if run is not None and run.shuffles:
+                self.state.proven[ResultPartitionID(vertex.vertex, vertex.subtask)] = run.digest_up_to
 
     def _exclude_node(self, node: str) -> None:
         if not self.state.scheduler.can_exclude():

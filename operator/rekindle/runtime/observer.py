@@ -158,13 +158,24 @@ class Observer:
         left = set(self.state.core.unfinished(run.stage.name)) - {manifest.partition for manifest in fresh}
         if left:
             return None
-        tasks = [
-            manifest.task
-            for partition in range(run.stage.partitions)
-            if (manifest := self.state.current_manifest(run.stage.name, partition)) is not None
-            and manifest.writer == self.state.open_run.writer
-        ]
-        return run.mixed_map_outputs(min(tasks)) if tasks else None
+        read_by = (self._read_by(run, partition) for partition in range(run.stage.partitions))
+        first = min((task for task in read_by if task is not None), default=None)
+        return run.mixed_map_outputs(first) if first is not None else None
+
+    def _read_by(self, run: StageRun, partition: int) -> int | None:
+        """A task id: map outputs of later tasks were not read for this partition.
+
+        None where that cannot be told from ids: another driver's tasks, and partitions of which the digest of
+        the map side has still to show whether they fit.
+        """
+        name = run.stage.name
+        manifest = self.state.current_manifest(name, partition)
+        if manifest is None or ExecutionVertexID(name, partition) in self.state.core.suspects():
+            return None
+        proven = self.state.proven.get(ResultPartitionID(name, partition))
+        if proven is not None:
+            return proven
+        return manifest.task if manifest.writer == self.state.open_run.writer else None
 
     def _see_map_side_finished(self, run: StageRun, now: float) -> None:
         """The first result of a stage is there, so what feeds it inside Spark is too.

@@ -56,6 +56,7 @@ class StageRun:
         inputs: the versions of the stored results it was planned on, a key that says when it is out of date.
         unasked: [partition -> a running task of Spark's own speculation]
         stored_bytes: [partition -> bytes of stored partitions that only this partition is made from]
+        digest_up_to: the highest id of a map task whose output was in the last digest of the map side.
         unreadable: partitions that this plan cannot make, because its input for them is gone.
     """
 
@@ -72,6 +73,7 @@ class StageRun:
     noted: bool = False
     unasked: dict[int, TaskView] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
+    digest_up_to: int = -1
     stored_bytes: Mapping[int, int] = field(default_factory=dict)
     reported_jobs: set[str] = field(default_factory=set)
     _jrdd: Any = None
@@ -300,9 +302,11 @@ class StageRun:
         """
         if not self.shuffles or (self.scheduler.map_partitions(self.shuffles[0]) or 0) > _MOST_MAP_OUTPUTS_ASKED:
             return None
-        checksums = [output[2] if output else None for output in self.scheduler.map_outputs(self.shuffles[0])]
+        outputs = self.scheduler.map_outputs(self.shuffles[0])
+        checksums = [output[2] if output else None for output in outputs]
         if not checksums or not all(checksums):
             return None
+        self.digest_up_to = max(output[0] for output in outputs if output)
         return hashlib.sha256(json.dumps(checksums).encode()).hexdigest()[:32]
 
     def map_output_holders(self) -> set[str]:

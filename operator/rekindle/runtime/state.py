@@ -11,7 +11,7 @@ from rekindle.api.settings import RekindleSettings
 from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
-from rekindle.core.ids import ExecutionVertexID
+from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
@@ -37,6 +37,7 @@ class RunState:
         executors: [executor -> node], as last seen.
         records: seen and not yet in the journal.
         actions: the core's answers to them, to be carried out once they are.
+        proven: [partition that was spared -> highest id of a map task of the map side that it was proven to fit]
         last_failure: for the error message, should the core give up.
     """
 
@@ -53,6 +54,7 @@ class RunState:
     executors: dict[str, str] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
     actions: list[act.Action] = field(default_factory=list)
+    proven: dict[ResultPartitionID, int] = field(default_factory=dict)
     last_failure: Failure | None = None
     wake: threading.Event = field(default_factory=threading.Event)
 

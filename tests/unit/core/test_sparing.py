@@ -233,3 +233,48 @@ class TestTheShuffleInsideAStage:
     def test_deterministic_false_writes_them_again(self):
         run = self.stage(map={"deterministic": False})
         run.loses_driver().restarts("map[0] B[0] B[1] B[2]")
+
+
+class TestWhatItReadsHasChanged:
+    """A => map ~> B => C, and C reads A too: so when C cannot read A, A is made again with B finished."""
+
+    def stage(self, **flags: bool | None) -> Run:
+        promise = {"deterministic": flags.pop("promise", None)}
+        run = Run(job("A*2 => map ~> B*2 => C", "A => C", map=promise, B=promise, A=flags)).submit()
+        for name in ("A", "map", "B"):
+            run.finish(name, digest="x" if name != "A" else flags.get("digest"))
+        return run.deploy("C")
+
+    def test_no_promise_holds_for_other_input(self):
+        self.stage(promise=True).fails("C[0]", cannot_read="A/0").restarts("A[0] map[0] B[0] B[1] C[0]")
+
+    def test_a_promise_holds_for_the_same_input(self):
+        self.stage(promise=True, deterministic=True).fails("C[0]", cannot_read="A/0").restarts("A[0] C[0]")
+
+    def test_nobody_waits_for_a_shuffle_that_no_task_asks_for(self):
+        """Its digest would show whether B fits; but B has finished, so nothing makes the shuffle."""
+        self.stage().fails("C[0]", cannot_read="A/0").restarts("A[0] map[0] B[0] B[1] C[0]")
+
+    def test_an_input_that_differs_from_the_lost_one_voids_the_promise(self):
+        run = Run(job("A => B => C => D", "A => D", B={"deterministic": True})).submit()
+        for name in ("A", "B", "C"):
+            run.finish(name, digest="x")
+        run.deploy("D")
+        run.fails("D[0]", cannot_read="A/0").restarts("A[0] D[0]")
+        assert run.finish("A", digest="y").restarted == {"B[0]"}
+        assert names(run.graph.suspects()) == {"C[0]"}  # not spared unseen
+        assert "C[0]" in run.finish("B", digest="y").restarted
+
+
+@pytest.mark.requirement("S7-4", "S7-14")
+@pytest.mark.parametrize("promise", [None, True])
+def test_what_cannot_be_read_behind_a_shuffle_is_made_again_with_the_shuffle(promise):
+    """The map side has finished, and is made again because an executor is gone: its input is needed after all."""
+    flags = {"deterministic": promise}
+    run = Run(job("A*2 => map ~> B*2", map=flags, B=flags, A={"deterministic": True})).submit()
+    run.finish("A")
+    run.finish("map")
+    run.finish("B[0]")
+    run.deploy("B[1]")
+    again = "A[0] map[0] B[1]" if promise else "A[0] map[0] B[0] B[1]"
+    run.fails("B[1]", cannot_read="A/0").restarts(again)

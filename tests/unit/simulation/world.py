@@ -1,0 +1,202 @@
+"""A drawn job on a drawn cluster with drawn faults, and what must hold."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from typing import Any
+
+from rekindle.core import actions as act
+from rekindle.core import events as ev
+from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, JobVertex, ResultKind
+from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
+from tests.unit.simulation.driver import Driver
+from tests.unit.simulation.spark import Spark, StageModel
+
+MOST_ROUNDS = 3000
+HANGS = 200.0
+
+
+class Broken(AssertionError):
+    """Something that must hold does not; the message has the trace."""
+
+
+def draw_stages(draw: random.Random) -> list[StageModel]:
+    stages: list[StageModel] = []
+    for number in range(draw.randint(1, 5)):
+        chosen = draw.sample(stages, k=min(len(stages), draw.choice((0, 1, 1, 2))))
+        pointwise = bool(chosen) and draw.random() < 0.4
+        own = chosen[0].name if pointwise else None
+        stages.append(
+            StageModel(
+                f"s{number}",
+                chosen[0].partitions if pointwise else draw.randint(1, 4),
+                {one.name: one.name == own for one in chosen},
+                shuffles=not pointwise and draw.random() < 0.8,
+                deterministic=draw.choice((None, None, True, False)),
+                comparable=draw.random() < 0.7,
+            )
+        )
+    return stages
+
+
+def to_job_graph(stages: list[StageModel]) -> JobGraph:
+    vertices, edges = list[JobVertex](), list[JobEdge]()
+    for stage in stages:
+        head = stage.name
+        if stage.shuffles:
+            head = f"{stage.name}.map"
+            vertices.append(JobVertex(head, 1, speculative=False, deterministic=stage.deterministic))
+            edges.append(JobEdge(head, stage.name, ResultKind.EPHEMERAL, DistributionPattern.ALL_TO_ALL))
+        vertices.append(JobVertex(stage.name, stage.partitions, deterministic=stage.deterministic))
+        for name, only_own in stage.inputs.items():
+            pattern = DistributionPattern.POINTWISE if only_own else DistributionPattern.ALL_TO_ALL
+            edges.append(JobEdge(name, head, ResultKind.BLOCKING, pattern))
+    return JobGraph("drawn", tuple(vertices), tuple(edges))
+
+
+class World:
+    """One seed, one history. `run` raises Broken."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed, self.draw = seed, random.Random(seed)
+        self.stages = draw_stages(self.draw)
+        self.spark = Spark(self.draw, self.stages, nodes=self.draw.randint(2, 5))
+        self.job_graph = to_job_graph(self.stages)
+        options: dict[str, Any] = {
+            "speculation": SpeculationOptions(self.draw.random() < 0.7, self.draw.randint(1, 3)),
+            "failover": FailoverOptions(max_failures_per_task=1000),
+            "blocklist": BlocklistOptions(Fraction(1, 2)),
+        }
+        self.driver = Driver(self.draw, self.spark, self.job_graph, options, self._check)
+
+    def run(self) -> None:
+        """Faults for some time, then none, and the job must end, with the right rows."""
+        faults = self.draw.randint(0, 12)
+        for number in range(MOST_ROUNDS):
+            if self._is_over():
+                break
+            if faults and self.draw.random() < 0.15:
+                faults -= 1
+                self._fault()
+                if not faults:
+                    self._heal()
+            if number == MOST_ROUNDS - 1:
+                self._break("it does not end")
+            self.driver.round(self.draw.choice((0.5, 1.0, 3.0)))
+        if self.driver.core.has_failed:
+            self._break("it failed, and no budget was used up by its own faults")
+        self._check_rows()
+        self._check_leaks()
+
+    def _is_over(self) -> bool:
+        return self.driver.core.is_done or self.driver.core.has_failed
+
+    def _fault(self) -> None:
+        node = self.draw.choice(list(self.spark.slow))
+        match self.draw.randrange(6):
+            case 0:
+                self.driver.driver_lost()
+            case 1 | 2:
+                self.spark.lose_partition()
+            case 3:
+                self.driver.node_lost(node)
+            case 4:
+                self.spark.slow[node] = self.draw.choice((1.0, 10.0, 1000.0))
+            case 5:
+                self.spark.slow[node] = 1.0
+
+    def _heal(self) -> None:
+        """Nodes that are slow, or have tasks that hang, are replaced in the end."""
+        hanging = {task.node for task in self.spark.tasks if task.ends > self.driver.now + HANGS}
+        for node, factor in self.spark.slow.items():
+            if factor > 1 or node in hanging:
+                self.driver.node_lost(node)
+                self.spark.slow[node] = 1.0
+
+    # -- what must hold --------------------------------------------------------------------------------
+
+    def _check(self, driver: Driver, event: ev.Event, answer: list[act.Action]) -> None:
+        try:
+            driver.core.validate_state()
+        except AssertionError as error:
+            self._break(str(error))
+        for action in answer:
+            if isinstance(action, act.Restart):
+                self._check_reach(event, action)
+
+    def _check_reach(self, event: ev.Event, restart: act.Restart) -> None:
+        """Nothing restarts but what reads, directly or not, what was hit, and what has to be made for that."""
+        hit: set[str] = set()
+        match event:
+            case ev.AttemptFailed(attempt=attempt, cause=cause):
+                hit = {attempt.vertex_id.vertex} | ({cause.partition.vertex} if cause.partition else set())
+            case ev.PartitionsLost(partitions=partitions):
+                hit = {one.vertex for one in partitions}
+            case ev.AttemptFinished(attempt=attempt):
+                hit = {attempt.vertex_id.vertex}
+            case _:
+                return
+        while True:
+            more = hit | {edge.consumer for edge in self.job_graph.edges if edge.producer in hit}
+            wanted = [edge for edge in self.job_graph.edges if edge.consumer in hit and not self._is_there(edge)]
+            more |= {edge.producer for edge in wanted}
+            if more == hit:
+                break
+            hit = more
+        beyond = {vertex.vertex for vertex in restart.vertices} - hit
+        if beyond:
+            self._break(f"{sorted(beyond)} restart, and nothing they read was hit by {event}")
+
+    def _is_there(self, edge: JobEdge) -> bool:
+        """Whether all that an input needs is stored; what is lost and was not noticed yet counts as lost."""
+        if edge.kind is ResultKind.EPHEMERAL:
+            return False
+        stored = self.spark.store
+        return all(
+            (commit := stored.get((edge.producer, task.id.subtask, task.version))) is not None and not commit.lost
+            for task in self.driver.core.execution_vertices(edge.producer)
+        )
+
+    def _check_rows(self) -> None:
+        """Every valid partition was made from valid partitions, or from ones with the same rows."""
+        core, store, origins = self.driver.core, self.spark.store, self.spark.origins
+        valid = {
+            (stage.name, task.id.subtask): store[stage.name, task.id.subtask, task.version].rows
+            for stage in self.stages
+            for task in core.execution_vertices(stage.name)
+            if task.is_finished
+        }
+        for stage in self.stages:
+            sides = set()
+            for part in range(stage.partitions):
+                if (stage.name, part) not in valid:
+                    continue
+                origin = origins[valid[stage.name, part]]
+                read = origin.read
+                if stage.shuffles:
+                    sides.add(origin.read)
+                    read = tuple(one for _, made in origin.read for one in origins[made].read)
+                for partition, rows in read:
+                    if valid.get(partition, rows) != rows:
+                        self._break(f"{stage.name}[{part}] was made from rows of {partition} that are no longer valid")
+            if len(sides) > 1:
+                self._break(f"partitions of {stage.name} were made from different shuffles")
+
+    def _check_leaks(self) -> None:
+        """What runs when all is over was told to end; a job that is done shows no slow task."""
+        core = self.driver.core
+        for task in self.spark.tasks:
+            vertex = task.attempt.vertex_id
+            finished = core.execution_vertices(vertex.vertex)[vertex.subtask].is_finished
+            if task.killed_at == float("inf") and not finished:
+                self._break(f"{task.attempt} still runs")
+        if core.is_done:
+            unfinished = [name for name in self.job_graph.order if core.unfinished(name)]
+            needed = [name for name in unfinished if not core.is_finished_for_good(name)]
+            if needed:
+                self._break(f"it is done, and {needed} have not finished")
+
+    def _break(self, what: str) -> None:
+        stages = "\n".join(f"  {stage}" for stage in self.stages)
+        raise Broken(f"seed {self.seed}: {what}\n{stages}\n" + "\n".join(self.driver.trace[-60:]))
