@@ -24,11 +24,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from statistics import NormalDist, fmean, median
 
 from rekindle.core.events import SlowTasksFound
 from rekindle.core.execution import Execution, ExecutionVertex
-from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.options import NodeAwareOptions
 from rekindle.core.slow_tasks import GraphView, Slow
 
@@ -78,16 +78,12 @@ class NodeAwareSlowTaskDetector:
 class Sample:
     """One attempt. `distance` is the logarithm of its seconds per unit of work."""
 
-    attempt: ExecutionAttemptID
     node: str
     seconds: float
     work: float
+    distance: float
     running: bool
     cold: bool
-
-    @property
-    def distance(self) -> float:
-        return math.log(self.seconds / self.work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The attempts of one job vertex, each node against the others."""
+    """The attempts of one job vertex, each node against the others.
+
+    `samples` are sorted by distance: what is left of them for a node is sorted too, and its medians cost one pass.
+    """
 
     samples: tuple[Sample, ...]
     by_bytes: bool
@@ -126,18 +125,8 @@ class Comparison:
         timed = [one for task in tasks for one in task.executions if _is_timed(one, now)]
         known = [one.input_bytes for one in timed if one.input_bytes is not None]
         typical = median(known) if 2 * len(known) > len(timed) else 0.0
-        samples = tuple(
-            Sample(
-                one.attempt_id,
-                one.node or "",
-                one.execution_time(now),
-                _work(one.input_bytes, typical),
-                one.state.is_running,
-                (one.deployed_at or 0.0) < warm_from.get(one.node or "", math.inf),
-            )
-            for one in timed
-        )
-        return cls(samples, typical > 0, options)
+        samples = (_sample(one, typical, warm_from, now) for one in timed)
+        return cls(tuple(sorted(samples, key=attrgetter("distance"))), typical > 0, options)
 
     def nodes(self) -> list[str]:
         """Where attempts run that may be slow."""
@@ -202,6 +191,13 @@ def student(tail: float, freedom: float) -> float:
 def _is_timed(execution: Execution, now: float) -> bool:
     counts = execution.state.is_running or execution.finished_at is not None
     return counts and execution.node not in (None, "*", "unknown") and execution.execution_time(now) > 0
+
+
+def _sample(execution: Execution, typical: float, warm_from: dict[str, float], now: float) -> Sample:
+    node, seconds = execution.node or "", execution.execution_time(now)
+    work = _work(execution.input_bytes, typical)
+    cold = (execution.deployed_at or 0.0) < warm_from.get(node, math.inf)
+    return Sample(node, seconds, work, math.log(seconds / work), execution.state.is_running, cold)
 
 
 def _work(input_bytes: int | None, typical: float) -> float:

@@ -8,9 +8,11 @@ clusters can be up at once and none takes another's work.
 import os
 import re
 import secrets
+import shlex
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -92,6 +94,16 @@ class LocalCluster:
             self._master.wait()
             self._watchdog.done("session", self._master.pid)
             self._master = None
+
+    def environment(self, temporary: Path, conf: Mapping[str, str]) -> dict[str, str]:
+        """Environment of a Python program whose SparkSession is to be on this cluster, with these settings."""
+        arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+        return {
+            **base_environment(temporary),
+            "SPARK_CONF_DIR": str(self.properties.parent),
+            "SPARK_LOCAL_IP": MASTER_HOST,
+            "PYSPARK_SUBMIT_ARGS": shlex.join(["--master", self.master_url, *arguments, "pyspark-shell"]),
+        }
 
     def sessions(self) -> tuple[int, ...]:
         """Sessions of the master and of the nodes that live."""

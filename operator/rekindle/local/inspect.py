@@ -16,7 +16,7 @@ from rekindle.runtime.report import ReportFold
 from rekindle.runtime.store import PosixStore
 from rekindle.runtime.story import describe
 
-_RIGHT = {"partitions", "stored", "rows", "size", "attempts", "copies", "rerun", "seconds", "partition", "version"}
+_RIGHT = {"partitions", "rows", "size", "attempts", "copies", "rerun", "seconds", "partition", "version"}
 _ENDS: dict[str, Callable[[Record], str]] = {
     "DriverStarted": lambda record: f"driver {record['attempt']} starts",
     "RunFinished": lambda record: "the run is finished",
@@ -84,7 +84,8 @@ class StoredRun:
         newest: dict[int, Manifest] = {}
         for manifest in sorted(committed.scan(stage), key=lambda one: one.version):
             newest[manifest.partition] = manifest
-        rows = [self._file_row(partition, newest.get(partition)) for partition in range(known[stage])]
+        released = self._is_released(stage)
+        rows = [self._file_row(partition, newest.get(partition), released) for partition in range(known[stage])]
         damaged = [
             f"damaged manifest: partition {p} version {v}: {why}" for (_, p, v), why in committed.damaged.items()
         ]
@@ -95,7 +96,7 @@ class StoredRun:
         started: Record = next((one for one in self.records if one.get("note") == "RunStarted"), {"stages": []})
         return {one["name"]: one["partitions"] for one in started["stages"] if one["exchange"] == "blocking"}
 
-    def _file_row(self, partition: int, manifest: Manifest | None) -> dict[str, object]:
+    def _file_row(self, partition: int, manifest: Manifest | None, released: bool) -> dict[str, object]:
         if manifest is None:
             empty = {"version": "", "rows": "", "size": "", "state": "not stored", "file": ""}
             return {"partition": partition, **empty}
@@ -105,7 +106,7 @@ class StoredRun:
             "version": manifest.version,
             "rows": manifest.rows,
             "size": size(manifest.bytes),
-            "state": "released" if missing and self._is_released(manifest.stage) else missing or "whole",
+            "state": "released" if missing and released else missing or "whole",
             "file": " ".join(file.path for file in manifest.files) or "(empty)",
         }
 

@@ -128,7 +128,7 @@ class Actor:
         that answers, on a blocked node, is decommissioned: it hands its map outputs to others, then ends. Where
         some do not answer, they explain the wait, and the others are left alone.
         """
-        patience = self.state.settings.to_core().slow_tasks.baseline_lower_bound
+        patience = self.state.settings.speculation.baseline_lower_bound
         slow = {(vertex.vertex, vertex.subtask) for vertex, _, _ in found.slow}
         for name in sorted({name for name, _ in slow}):
             run = self.state.runs.get(name)

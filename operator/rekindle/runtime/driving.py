@@ -75,12 +75,12 @@ class StageDriver:
     def _plan(self, stage: Stage, inputs: tuple[tuple[str, tuple[int, ...]], ...], now: float) -> None:
         """Plan a stage, unless an input has lost data that it needs: then the core restarts the producers."""
         before = len(self.state.actions)
-        self._observer.see_missing_data([name for name, _ in inputs], now)
+        unreadable = self._observer.see_missing_data([name for name, _ in inputs], now)
         if len(self.state.actions) != before:
             return  # the core has answered: carried out first, planned again next round
         run = StageRun(stage, self.state.scheduler, inputs, self.state.graph.name, self.state.wake.set)
         self.state.runs[stage.name] = run
-        stored = {name: self._stored(name) for name, _ in inputs}
+        stored = {name: self._stored(name, unreadable[name]) for name, _ in inputs}
         run.unreadable = frozenset(
             partition
             for name, result in stored.items()
@@ -95,10 +95,8 @@ class StageDriver:
         )
         self.state.note("StageStarted", stage=stage.name, partitions=stage.partitions)
 
-    def _stored(self, name: str) -> StoredResult:
-        manifests = tuple(self.state.manifests(name))
-        unreadable = frozenset(one.partition for one in manifests if self.state.committed.missing(one))
-        return StoredResult(self.state.schemas[name], manifests, unreadable)
+    def _stored(self, name: str, unreadable: frozenset[int]) -> StoredResult:
+        return StoredResult(self.state.schemas[name], tuple(self.state.manifests(name)), unreadable)
 
     def _note_planned(self, run: StageRun) -> None:
         assert run.planned is not None

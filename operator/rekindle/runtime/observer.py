@@ -35,7 +35,8 @@ class Observer:
 
     def news(self) -> bool:
         """Whether a stage that runs has manifests that were not read yet."""
-        return any(self.state.committed.has_unread(name) for name in self.state.runs)
+        running = (name for name in self.state.runs if not self.state.core.is_finished(name))
+        return any(self.state.committed.has_unread(name) for name in running)
 
     def see_executors(self, now: float) -> None:
         executors = self.state.scheduler.executors()
@@ -158,24 +159,19 @@ class Observer:
         left = set(self.state.core.unfinished(run.stage.name)) - {manifest.partition for manifest in fresh}
         if left:
             return None
-        read_by = (self._read_by(run, partition) for partition in range(run.stage.partitions))
+        unproven = set(self.state.core.suspects())  # the digest of the map side has still to show whether they fit
+        vertices = (ExecutionVertexID(run.stage.name, partition) for partition in range(run.stage.partitions))
+        read_by = (self._read_by(vertex) for vertex in vertices if vertex not in unproven)
         first = min((task for task in read_by if task is not None), default=None)
         return run.mixed_map_outputs(first) if first is not None else None
 
-    def _read_by(self, run: StageRun, partition: int) -> int | None:
-        """A task id: map outputs of later tasks were not read for this partition.
-
-        None where that cannot be told from ids: another driver's tasks, and partitions of which the digest of
-        the map side has still to show whether they fit.
-        """
-        name = run.stage.name
-        manifest = self.state.current_manifest(name, partition)
-        if manifest is None or ExecutionVertexID(name, partition) in self.state.core.suspects():
+    def _read_by(self, vertex: ExecutionVertexID) -> int | None:
+        """A task id: map outputs of later tasks were not read for this partition; None for other drivers' tasks."""
+        manifest = self.state.current_manifest(vertex.vertex, vertex.subtask)
+        if manifest is None:
             return None
-        proven = self.state.proven.get(ResultPartitionID(name, partition))
-        if proven is not None:
-            return proven
-        return manifest.task if manifest.writer == self.state.open_run.writer else None
+        ours = manifest.task if manifest.writer == self.state.open_run.writer else None
+        return self.state.proven.get(ResultPartitionID(vertex.vertex, vertex.subtask), ours)
 
     def _see_map_side_finished(self, run: StageRun, now: float) -> None:
         """The first result of a stage is there, so what feeds it inside Spark is too.
@@ -213,17 +209,20 @@ class Observer:
             return
         self.state.see(ev.PartitionsLost((ResultPartitionID(f"{run.stage.name}.map", 0),), reason), now)
 
-    def see_missing_data(self, stages: Iterable[str], now: float) -> None:
-        """Stored partitions whose files are gone or have another size than was written."""
+    def see_missing_data(self, stages: Iterable[str], now: float) -> dict[str, frozenset[int]]:
+        """Stored partitions whose files are gone or are not what was written; they are returned, by stage."""
+        unreadable: dict[str, frozenset[int]] = {}
         for name in stages:
-            lost, reason = [], ""
+            lost, reason = list[ResultPartitionID](), ""
             for manifest in self.state.manifests(name):
                 missing = self.state.committed.missing(manifest)
                 if missing:
                     lost.append(ResultPartitionID(name, manifest.partition))
                     reason = missing
+            unreadable[name] = frozenset(one.subtask for one in lost)
             if lost:
                 self._see_partitions_lost(name, lost, reason, now)
+        return unreadable
 
     def _see_partitions_lost(self, name: str, lost: list[ResultPartitionID], reason: str, now: float) -> None:
         run = self.state.runs.get(name)

@@ -147,7 +147,7 @@ class ReportFold:
                 self._lists["blocks"].append(_pick(record, "t", "node", "until", "cause"))
             case "BlockRefused":
                 refused = self._lists["blocksRefused"]
-                if record["node"] not in {one["node"] for one in refused}:  # it is refused anew each second
+                if record["node"] not in {one["node"] for one in refused}:  # with another reason, or to a person
                     refused.append(_pick(record, "t", "node", "reason"))
             case "Restart":
                 self._restarted(record)
