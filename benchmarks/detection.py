@@ -19,17 +19,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.results import markdown  # noqa: E402
-from rekindle.core import events as ev  # noqa: E402
-from rekindle.core.graph import ExecutionGraph  # noqa: E402
-from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID  # noqa: E402
-from rekindle.core.job_graph import JobGraph, JobVertex  # noqa: E402
-from rekindle.core.node_aware import NodeAwareSlowTaskDetector  # noqa: E402
-from rekindle.core.options import BlocklistOptions, FailoverOptions, SlowTaskDetectorOptions, SpeculationOptions  # noqa: E402
-from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector  # noqa: E402
+from benchmarks.results import markdown
+from rekindle.core import events as ev
+from rekindle.core.graph import ExecutionGraph
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.core.job_graph import JobGraph, JobVertex
+from rekindle.core.node_aware import NodeAwareSlowTaskDetector
+from rekindle.core.options import BlocklistOptions, FailoverOptions, SlowTaskDetectorOptions, SpeculationOptions
+from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 
 STAGE = "stage"
 LOOKS = 60

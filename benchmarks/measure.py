@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 import threading
@@ -20,13 +19,13 @@ from benchmarks.results import Run
 from benchmarks.tpch.oracle import difference
 from benchmarks.tpch.pipeline import PARTITIONS
 from rekindle.local.cluster import LocalCluster
-from rekindle.local.java import base_environment
 from rekindle.local.sessions import end_sessions
 from rekindle.runtime.errors import RekindleError
 from rekindle.runtime.report import build_report
 
 JOB = Path(__file__).with_name("job.py")
 EXECUTOR_MIB = 1024
+_KILLED_SECONDS = 10.0
 
 _CONF = {
     "spark.driver.host": "127.0.0.1",
@@ -160,13 +159,9 @@ def _driver(
 def _environment(cluster: LocalCluster, workload: Workload, folder: Path, conf: Mapping[str, str]) -> dict[str, str]:
     temporary = folder / "tmp"
     temporary.mkdir()
-    arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
     return {
-        **base_environment(temporary),
-        "SPARK_CONF_DIR": str(cluster.properties.parent),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **cluster.environment(temporary, conf),
         "SPARK_LOCAL_DIRS": str(temporary),
-        "PYSPARK_SUBMIT_ARGS": shlex.join(["--master", cluster.master_url, *arguments, "pyspark-shell"]),
         "TPCH_DATA": str(workload.data),
         "TPCH_OUT": str(folder / "out"),
         "TPCH_ROUNDS": str(workload.rounds),
@@ -191,13 +186,15 @@ def _say(driver: subprocess.Popen[str], word: str) -> None:
 
 
 def _wait_for_rest(cluster: LocalCluster, deadline: float = 60.0) -> None:
-    """Wait until no executor is left, so that the next run finds free nodes."""
-    until = time.monotonic() + deadline
-    while any(node.executor_count() for node in cluster.nodes):
-        if time.monotonic() > until:
-            for node in cluster.nodes:
-                node.kill_executors()
-        time.sleep(0.2)
+    """Wait until no executor is left, so that the next run finds free nodes; kill what is left at the deadline."""
+    for seconds in (deadline, _KILLED_SECONDS):
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            if not any(node.executor_count() for node in cluster.nodes):
+                return
+            time.sleep(0.2)
+        for node in cluster.nodes:
+            node.kill_executors()
 
 
 def _rekindle_details(store: Path) -> dict[str, Any]:

@@ -72,6 +72,16 @@ def ratio(runs: Iterable[Run], contender: str, against: str, value: Value = seco
     return upper.median / lower.median if upper and lower and lower.median else None
 
 
+def comparison(found: Sequence[Run], titles: Iterable[str], ratios: Mapping[str, Callable[[str], float | None]]) -> str:
+    """A table of contenders: seconds, core-seconds, and for each column of `ratios` what it makes of a title."""
+    head = ("", "seconds", "core-seconds", *ratios)
+    rows = [
+        (title, spread(found, title), spread(found, title, core_seconds), *(make(title) for make in ratios.values()))
+        for title in titles
+    ]
+    return markdown(head, rows)
+
+
 def markdown(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table; the first column is words, the others are numbers. None is a dash."""
     lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]

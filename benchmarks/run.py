@@ -24,17 +24,16 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import psutil  # noqa: E402
+import psutil
 
-from benchmarks.bench import Bench, Settings  # noqa: E402
-from benchmarks.results import ResultsFile, Run  # noqa: E402
-from benchmarks.scenarios import killed_driver, no_fault, slow_node  # noqa: E402
-from rekindle.local.watchdog import Watchdog  # noqa: E402
+from benchmarks.bench import Bench, Settings
+from benchmarks.results import ResultsFile, Run
+from benchmarks.scenarios import killed_driver, no_fault, slow_node
+from rekindle.local.watchdog import Watchdog
 
-CACHE = ROOT / ".build" / "bench"
+CACHE = Path(__file__).resolve().parents[1] / ".build" / "bench"
 
 _RUNS = {"runs", "settings"}
 """What may differ between results that are put together."""

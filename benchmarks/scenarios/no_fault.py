@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks.bench import Bench, interleaved
 from benchmarks.data import tpch_data
 from benchmarks.measure import EXECUTOR_MIB, Contender, Workload, measure
-from benchmarks.results import Run, core_seconds, markdown, ratio, spread
+from benchmarks.results import Run, comparison, core_seconds, ratio
 from rekindle.local.cluster import ClusterShape, LocalCluster
 
 NAME = "no-fault"
@@ -30,15 +30,8 @@ def runs(bench: Bench) -> Iterator[Run]:
 
 def tables(found: Sequence[Run]) -> str:
     """Seconds and core-seconds of each, and Rekindle's by theirs."""
-    head = ("", "seconds", "core-seconds", "Rekindle takes, times", "in core-seconds, times")
-    rows = [
-        (
-            one.title,
-            spread(found, one.title),
-            spread(found, one.title, core_seconds),
-            ratio(found, REKINDLE.title, one.title),
-            ratio(found, REKINDLE.title, one.title, core_seconds),
-        )
-        for one in CONTENDERS
-    ]
-    return markdown(head, rows)
+    ratios = {
+        "Rekindle takes, times": lambda title: ratio(found, REKINDLE.title, title),
+        "in core-seconds, times": lambda title: ratio(found, REKINDLE.title, title, core_seconds),
+    }
+    return comparison(found, (one.title for one in CONTENDERS), ratios)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from benchmarks.bench import Bench, interleaved
 from benchmarks.data import tpch_data
 from benchmarks.measure import EXECUTOR_MIB, Contender, Workload, measure
-from benchmarks.results import Run, core_seconds, markdown, ratio, spread
+from benchmarks.results import Run, comparison, ratio
 from rekindle.local.cluster import ClusterShape, LocalCluster
 
 NAME = "slow-node"
@@ -51,15 +51,8 @@ def runs(bench: Bench) -> Iterator[Run]:
 
 def tables(found: Sequence[Run]) -> str:
     """Seconds and core-seconds of each, by the oracle's, and how much faster than plain Spark."""
-    head = ("", "seconds", "core-seconds", "times the oracle", "plain Spark, slow node, takes, times")
-    rows = [
-        (
-            one.title,
-            spread(found, one.title),
-            spread(found, one.title, core_seconds),
-            ratio(found, one.title, ORACLE.title),
-            ratio(found, PLAIN.title, one.title),
-        )
-        for one in CONTENDERS
-    ]
-    return markdown(head, rows)
+    ratios = {
+        "times the oracle": lambda title: ratio(found, title, ORACLE.title),
+        "plain Spark, slow node, takes, times": lambda title: ratio(found, PLAIN.title, title),
+    }
+    return comparison(found, (one.title for one in CONTENDERS), ratios)

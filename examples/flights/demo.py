@@ -23,10 +23,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from examples.flights.data import write_data
+from examples.flights.oracle import differences
+
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1]))
-from examples.flights.data import write_data  # noqa: E402
-from examples.flights.oracle import differences  # noqa: E402
 
 HOLD = ("--hold-cores", "0.6")
 """Each node gets 0.6 of a core, so that the healthy nodes do not inherit what the slow one leaves."""

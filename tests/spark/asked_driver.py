@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from rekindle.local.cluster import LocalCluster
-from rekindle.local.java import QUICK_JVM, base_environment
+from rekindle.local.java import QUICK_JVM
 
 
 class Driver:
@@ -29,17 +29,10 @@ class Driver:
             "spark.locality.wait": "0",
             "spark.executor.extraJavaOptions": " ".join(QUICK_JVM),
         }
-        arguments = [f"--conf {key}='{value}'" for key, value in conf.items()]
-        environment = {
-            **base_environment(folder),
-            "SPARK_CONF_DIR": str(cluster.properties.parent),
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_SUBMIT_ARGS": " ".join(["--master", cluster.master_url, *arguments, "pyspark-shell"]),
-        }
         with open(folder / "driver.log", "wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", program],
-                env=environment,
+                env=cluster.environment(folder, conf),
                 cwd=folder,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
