@@ -127,7 +127,7 @@ def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     inspect.add_argument("store", type=Path, metavar="STORE", help="the store's folder")
-    inspect.add_argument("--run", type=_count, metavar="N", help="this run of it (default: the newest)")
+    inspect.add_argument("--run", type=int, metavar="N", help="this run of it (default: the newest)")
     inspect.add_argument("--files", metavar="STAGE", help="the stored partitions of a stage instead")
     inspect.set_defaults(command=_inspect)
 

@@ -51,7 +51,8 @@ class StoredRun:
         chosen = number if number is not None else max(numbers, default=0)
         if chosen not in numbers:
             there = f"it has {', '.join(map(str, numbers))}" if numbers else "it has none"
-            raise StoreRefused(f"{root} has no run {chosen or 'yet'}", remedy=f"{there}; see --run")
+            which = "yet" if number is None else number
+            raise StoreRefused(f"{root} has no run {which}", remedy=f"{there}; see --run")
         return cls(root, chosen, read_run(root, chosen))
 
     def overview(self) -> str:
