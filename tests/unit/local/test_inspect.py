@@ -86,6 +86,7 @@ def test_what_nobody_needs_any_more_is_released_and_not_lost(root, capsys):
     ("arguments", "message"),
     [
         (["--files", "fused"], "run 1 stores no stage fused"),
+        (["--run", "2"], "has no run 2"),
         (["--run", "0"], "has no run 0"),
         (["--run", "300"], "has no run 300"),
     ],
