@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rekindle.runtime.tracebacks import users_lines
+
 _TRACEBACK = "Traceback (most recent call last):"
-_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line \d+, in ')
-_NOT_THEIRS = ("/pyspark/", "/pyspark.zip/", "/py4j")
 _JVM = re.compile(r"^(\s+at [\w.$]+[(/]|\s*\.\.\. \d+ more|Caused by: |\d\d/\d\d/\d\d \d\d:\d\d:\d\d )")
 _PIPELINE_ERROR = re.compile(r"^rekindle\.pipeline\.[\w.]*Error: ", re.MULTILINE)
 _MOST_LINES = 30
@@ -33,7 +33,7 @@ def from_logs(program: str, jvm: str) -> str:
     start = _last_traceback(program)
     if start is not None:
         lines = program[start:].splitlines()
-        return _cut(_their_frames([line for line in lines if line.strip() and _JVM.match(line) is None]))
+        return _cut(users_lines([line for line in lines if line.strip() and _JVM.match(line) is None]))
     said = [line for line in program.splitlines() if line.strip() and _JVM.match(line) is None]
     return "\n".join((said or [line for line in jvm.splitlines() if line.strip() and "\tat " not in line])[-15:])
 
@@ -51,20 +51,6 @@ def _last_traceback(text: str) -> int | None:
 def is_pipeline_error(text: str) -> bool:
     """Whether this traceback says that the pipeline itself is wrong (exit code 2)."""
     return _PIPELINE_ERROR.search(text) is not None
-
-
-def _their_frames(lines: list[str]) -> list[str]:
-    """Without the frames of libraries, each with the source lines below it."""
-    kept, skipping = [], False
-    for line in lines:
-        frame = _FRAME.match(line)
-        if frame is not None:
-            skipping = any(part in frame["file"] for part in _NOT_THEIRS)
-        elif not line.startswith("    "):
-            skipping = False
-        if not skipping:
-            kept.append(line)
-    return kept
 
 
 def _cut(lines: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from rekindle.core.ids import ResultPartitionID
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull
 from rekindle.runtime.layout import partition_of_path
+from rekindle.runtime.tracebacks import users_lines
 
 Damaged = Callable[[str, int, int], bool]
 """(stage, partition, version) -> whether that stored partition cannot be read back."""
@@ -26,7 +28,6 @@ _INFRASTRUCTURE = (
 )
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")
-_OWN_FRAME = re.compile(r'File "[^"]*(?:pyspark\.zip/|/pyspark/|/rekindle/)')
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +86,13 @@ def user_traceback(text: str) -> str | None:
     start = text.rfind("Traceback (most recent call last):")
     if start < 0:
         return None
-    lines: list[str] = []
-    skipping = False
-    for line in text[start:].splitlines():
-        if line.startswith(("\tat ", "Driver stacktrace", " SQLSTATE")) or not line.strip():
-            break
-        if line.lstrip().startswith("File "):
-            skipping = bool(_OWN_FRAME.search(line))
-        elif not line.startswith(" "):
-            skipping = False
-        if not skipping:
-            lines.append(line.removesuffix(" SQLSTATE: 38000"))
-    return "\n".join(lines)
+    lines = itertools.takewhile(_is_python, text[start:].splitlines())
+    return "\n".join(line.removesuffix(" SQLSTATE: 38000") for line in users_lines(lines))
+
+
+def _is_python(line: str) -> bool:
+    """False at the first line of a message that comes after its Python traceback."""
+    return bool(line.strip()) and not line.startswith(("\tat ", "Driver stacktrace", " SQLSTATE"))
 
 
 def _pipeline_failed(message: str, stage: Stage, partition: int | None, text: str) -> PipelineFailed:

@@ -24,6 +24,7 @@ from rekindle.runtime import relations, task
 from rekindle.runtime.errors import InputLost, PipelineFailed, PipelineMisuse, RekindleError
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
 from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, Writer, WriterSpec, make_writer
+from rekindle.runtime.tracebacks import is_users_file
 
 _MOST_MAP_OUTPUTS_ASKED = 2000
 
@@ -326,7 +327,7 @@ def by_value(writer: Writer) -> Writer:
 def user_error(stage: str, error: Exception) -> PipelineFailed:
     """An exception of the user's stage function, with the user's frames only."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "/rekindle/" not in frame.filename and "/pyspark/" not in frame.filename]
+    own = [frame for frame in frames if is_users_file(frame.filename)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
     message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
     lines.append(f"{type(error).__name__}: {message}")
