@@ -22,6 +22,7 @@ from rekindle.local.cluster import LocalCluster
 from rekindle.local.sessions import end_sessions
 from rekindle.runtime.errors import RekindleError
 from rekindle.runtime.report import build_report
+from rekindle.runtime.store import Store
 
 JOB = Path(__file__).with_name("job.py")
 EXECUTOR_MIB = 1024
@@ -200,7 +201,7 @@ def _wait_for_rest(cluster: LocalCluster, deadline: float = 60.0) -> None:
 def _rekindle_details(store: Path) -> dict[str, Any]:
     """What the pipeline's own report says of the run."""
     try:
-        report = build_report(store)
+        report = build_report(Store.at(store))
     except RekindleError as error:
         return {"report": str(error)}
     return {

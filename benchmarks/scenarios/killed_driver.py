@@ -24,6 +24,7 @@ from benchmarks.tpch.oracle import difference
 from rekindle.local.sessions import end_sessions
 from rekindle.runtime.journal import JournalFollower, read_run
 from rekindle.runtime.layout import LEASE
+from rekindle.runtime.store import Store
 
 NAME = "killed-driver"
 
@@ -71,7 +72,7 @@ def _run(bench: Bench, data: Path, number: int, name: str, kill_after: float | N
 
 def _attend(process: subprocess.Popen[bytes], store: Path, kill_after: float | None, until: float) -> float | None:
     """Wait for the end of the run, and kill its driver when it is time; when that was."""
-    follower, began, killed_at = JournalFollower(store), None, None
+    follower, began, killed_at = JournalFollower(Store.at(store)), None, None
     while process.poll() is None and time.monotonic() < until:
         if began is None and (records := follower.poll()):
             began = records[0]["t"]
@@ -92,7 +93,7 @@ def _kill_driver(store: Path) -> float:
 
 def _details(folder: Path, killed_at: float | None) -> tuple[str | None, dict[str, Any]]:
     """Why this is not what was meant, if so; and what is known of the run."""
-    records = read_run(folder / "store")
+    records = read_run(Store.at(folder / "store"))
     tasks = [
         event_log.read_tasks(path) for path in sorted((folder / "events").iterdir())
     ]  # in the order of their start

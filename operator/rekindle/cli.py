@@ -17,6 +17,7 @@ from rekindle.local.run import RunOptions, explain_application, run_application
 from rekindle.local.screen import PlainScreen, make_screen
 from rekindle.local.supervisor import Outcome
 from rekindle.runtime.errors import RekindleError
+from rekindle.runtime.store import Store
 
 EXIT_CODES = """\
 exit codes:
@@ -45,6 +46,9 @@ examples:
 chaos:
   {chaos.USAGE}
 {EXIT_CODES}"""
+
+_PATIENCE = 10.0
+"""Seconds that a person waits for a bucket's answer."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +94,7 @@ def _add_run(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
     )
     run.add_argument("manifest", type=Path, metavar="APP.yaml", help="a SparkApplication manifest")
     run.add_argument("--nodes", type=_count, default=3, metavar="N", help="nodes of the cluster (default: 3)")
-    run.add_argument("--store", type=Path, metavar="DIR", help="where results are stored")
+    run.add_argument("--store", metavar="PLACE", help="where results are stored: a folder, or s3://bucket/prefix")
     run.add_argument("--store-limit", type=_size, metavar="SIZE", help="most the store may take, such as 500m or 2g")
     run.add_argument("--fresh", action="store_true", help="forget what is stored before the run")
     run.add_argument("--hold-cores", type=_cores, metavar="X", help="hold every node to this much CPU, such as 0.6")
@@ -126,7 +130,7 @@ def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog="examples:\n  rekindle inspect .rekindle/flights\n  rekindle inspect .rekindle/flights --files legs",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    inspect.add_argument("store", type=Path, metavar="STORE", help="the store's folder")
+    inspect.add_argument("store", metavar="STORE", help="the store's folder, or s3://bucket/prefix")
     inspect.add_argument("--run", type=int, metavar="N", help="this run of it (default: the newest)")
     inspect.add_argument("--files", metavar="STAGE", help="the stored partitions of a stage instead")
     inspect.set_defaults(command=_inspect)
@@ -145,7 +149,7 @@ def _explain(options: argparse.Namespace) -> int:
 
 
 def _inspect(options: argparse.Namespace) -> int:
-    run = StoredRun.find(options.store, options.run)
+    run = StoredRun.find(Store.at(options.store, patience=_PATIENCE), options.run)
     print(run.files(options.files) if options.files else run.overview())
     return 0
 

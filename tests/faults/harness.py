@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ spec:
   executor: {{instances: 3, cores: 1, memory: 700m}}
   speculation: {{enabled: true, checkInterval: 500ms, {speculation}}}
   recovery: {{volumes: {volumes}}}
-"""
+{more}"""
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,18 @@ class Application:
     """An application with a store of its own in `folder`; `run` may be called again to go on."""
 
     def __init__(
-        self, folder: Path, main: str, *arguments: str, volumes: int = 1, speculation: str = "baselineLowerBound: 5s"
+        self,
+        folder: Path,
+        main: str,
+        *arguments: str,
+        volumes: int = 1,
+        speculation: str = "baselineLowerBound: 5s",
+        place: str | None = None,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
+        """`place` is the store's, a folder unless given; `more` is put into the manifest's spec."""
         self.folder, self.out = folder, folder / "out"
+        self.place = place or str(folder / "store")
         self.manifest = folder / "app.yaml"
         text = MANIFEST.format(
             name=Path(main).stem.replace("_", "-"),
@@ -63,6 +73,7 @@ class Application:
             arguments=json.dumps([*arguments, str(self.out)]),
             volumes=volumes,
             speculation=speculation,
+            more="".join(f"  {name}: {json.dumps(value)}\n" for name, value in (more or {}).items()),
         )
         self.manifest.write_text(text)
 
@@ -72,7 +83,7 @@ class Application:
 
     def command(self, *options: str) -> list[str]:
         report = str(self.folder / "report.json")
-        run = [sys.executable, "-m", "rekindle.cli", "run", str(self.manifest), "--store", str(self.store)]
+        run = [sys.executable, "-m", "rekindle.cli", "run", str(self.manifest), "--store", self.place]
         return [*run, "--report", report, *options]
 
     def run(self, *faults: str, options: tuple[str, ...] = ()) -> Outcome:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.runtime.journal import read_run
+from rekindle.runtime.store import Store
 from tests.faults.harness import Application
 
 ROWS = 3_000_000
@@ -32,7 +33,7 @@ def test_a_shuffle_that_is_made_again_with_the_same_rows_spares_what_was_stored(
     assert _arrived(application) == (ROWS, ROWS)
     assert outcome.restarted().get("scattered.map") == 1
     assert outcome.stage("scattered")["rerun"] < 9
-    assert [record for record in read_run(application.store) if record.get("action") == "Spare"]
+    assert [record for record in read_run(Store.at(application.store)) if record.get("action") == "Spare"]
 
 
 @pytest.mark.requirement("S2-39", "S7-5", "S7-17")

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from rekindle.api.model import nearest
@@ -10,6 +9,7 @@ from rekindle.local.chaos import ON_PARTITIONS, Fault, FaultKind, find_host
 from rekindle.local.node import Node
 from rekindle.local.progress import Progress
 from rekindle.local.stored import corrupt_partition, lose_partition, lose_volume
+from rekindle.runtime.store import Store
 
 
 class Killable(Protocol):
@@ -53,7 +53,7 @@ class Chaos:
         self,
         faults: tuple[Fault, ...],
         nodes: tuple[Node, ...],
-        store: Path,
+        store: Store,
         progress: Progress,
         say: Callable[[str], None],
     ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rekindle.runtime.committed import CommittedPartitions
@@ -13,7 +12,7 @@ from rekindle.runtime.journal import Record, read_run
 from rekindle.runtime.layout import IDENTITY, RunLayout, run_numbers
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.report import ReportFold
-from rekindle.runtime.store import PosixStore
+from rekindle.runtime.store import Store
 from rekindle.runtime.story import describe
 
 _RIGHT = {"partitions", "rows", "size", "attempts", "copies", "rerun", "seconds", "partition", "version"}
@@ -31,29 +30,29 @@ _ENDS: dict[str, Callable[[Record], str]] = {
 class StoredRun:
     """One run of a store."""
 
-    root: Path
+    store: Store
     number: int
     records: Sequence[Record]
 
     @classmethod
-    def find(cls, root: Path, number: int | None = None) -> StoredRun:
-        """Run `number` of the store at `root`, the newest by default.
+    def find(cls, store: Store, number: int | None = None) -> StoredRun:
+        """Run `number` of a store, the newest by default.
 
         Raises:
             StoreRefused: there is no store, or no such run, or its journal is damaged.
         """
-        if not (root / IDENTITY).is_file():
+        if not store.exists(IDENTITY):
             raise StoreRefused(
-                f"{root} is not a store of Rekindle",
-                remedy="name the folder given as --store, or .rekindle/<application> beside the manifest",
+                f"{store} is not a store of Rekindle",
+                remedy="name the place given as --store, or .rekindle/<application> beside the manifest",
             )
-        numbers = run_numbers(root)
+        numbers = run_numbers(store)
         chosen = number if number is not None else max(numbers, default=0)
         if chosen not in numbers:
             there = f"it has {', '.join(map(str, numbers))}" if numbers else "it has none"
             which = "yet" if number is None else number
-            raise StoreRefused(f"{root} has no run {which}", remedy=f"{there}; see --run")
-        return cls(root, chosen, read_run(root, chosen))
+            raise StoreRefused(f"{store} has no run {which}", remedy=f"{there}; see --run")
+        return cls(store, chosen, read_run(store, chosen))
 
     def overview(self) -> str:
         """Stages, sinks, and what happened."""
@@ -81,12 +80,16 @@ class StoredRun:
             raise StoreRefused(
                 f"run {self.number} stores no stage {stage}", remedy=f"it stores {', '.join(sorted(known)) or 'none'}"
             )
-        committed = CommittedPartitions(PosixStore(self.root), RunLayout(self.number))
+        committed = CommittedPartitions(self.store, RunLayout(self.number))
         newest: dict[int, Manifest] = {}
         for manifest in sorted(committed.scan(stage), key=lambda one: one.version):
             newest[manifest.partition] = manifest
         released = self._is_released(stage)
-        rows = [self._file_row(partition, newest.get(partition), released) for partition in range(known[stage])]
+        missing = committed.all_missing(list(newest.values()))
+        rows = [
+            _file_row(partition, newest.get(partition), missing.get(partition), released)
+            for partition in range(known[stage])
+        ]
         damaged = [
             f"damaged manifest: partition {p} version {v}: {why}" for (_, p, v), why in committed.damaged.items()
         ]
@@ -96,20 +99,6 @@ class StoredRun:
         """[stage -> number of partitions]"""
         started: Record = next((one for one in self.records if one.get("note") == "RunStarted"), {"stages": []})
         return {one["name"]: one["partitions"] for one in started["stages"] if one["exchange"] == "blocking"}
-
-    def _file_row(self, partition: int, manifest: Manifest | None, released: bool) -> dict[str, object]:
-        if manifest is None:
-            empty = {"version": "", "rows": "", "size": "", "state": "not stored", "file": ""}
-            return {"partition": partition, **empty}
-        missing = manifest.missing(self.root)
-        return {
-            "partition": partition,
-            "version": manifest.version,
-            "rows": manifest.rows,
-            "size": size(manifest.bytes),
-            "state": "released" if missing and released else missing or "whole",
-            "file": " ".join(file.path for file in manifest.files) or "(empty)",
-        }
 
     def _is_released(self, stage: str) -> bool:
         """Whether nobody needs the result any more, so that its files were removed."""
@@ -160,6 +149,20 @@ def _stage_row(stage: Mapping[str, Any]) -> dict[str, object]:
         "rerun": stage["rerun"],
         "seconds": f"{stage['seconds']:.1f}" if stage["seconds"] is not None else "",
         "digest": stage["digest"] or "",
+    }
+
+
+def _file_row(partition: int, manifest: Manifest | None, missing: str | None, released: bool) -> dict[str, object]:
+    if manifest is None:
+        empty = {"version": "", "rows": "", "size": "", "state": "not stored", "file": ""}
+        return {"partition": partition, **empty}
+    return {
+        "partition": partition,
+        "version": manifest.version,
+        "rows": manifest.rows,
+        "size": size(manifest.bytes),
+        "state": "released" if missing and released else missing or "whole",
+        "file": " ".join(file.path for file in manifest.files) or "(empty)",
     }
 
 

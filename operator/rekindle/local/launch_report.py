@@ -9,11 +9,12 @@ from rekindle.local.faults import Done
 from rekindle.local.supervisor import Outcome
 from rekindle.runtime.errors import StoreRefused
 from rekindle.runtime.report import build_report
+from rekindle.runtime.store import Store
 
 
 def write_report(
     path: Path,
-    store: Path,
+    store: Store,
     outcome: Outcome,
     core_seconds: float,
     chaos: list[Done],

@@ -1,11 +1,11 @@
 """Where a run stands, as its journal tells."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from rekindle.runtime.journal import JournalFollower
 from rekindle.runtime.report import ReportFold
+from rekindle.runtime.store import Store
 from rekindle.runtime.story import describe
 
 Record = dict[str, Any]
@@ -87,12 +87,17 @@ class Progress:
         return bool(self._started)
 
 
+_EVERY_BUCKET = 1.0
+"""Seconds between two looks into a store that is a bucket: each look is a request."""
+
+
 class Follow:
     """Goes along with a run (`Companion`): reads its journal into `progress` and shows it."""
 
-    def __init__(self, store: Path, progress: Progress, screen: "ProgressScreen") -> None:
+    def __init__(self, store: Store, progress: Progress, screen: "ProgressScreen") -> None:
         """Takes what the newest unfinished run has already; a finished one is passed over."""
         self._follower, self._progress, self._screen = JournalFollower(store), progress, screen
+        self._every, self._next = 0.0 if store.folder else _EVERY_BUCKET, 0.0
         earlier = self._follower.poll()
         if not any(record.get("note") == "RunFinished" for record in earlier):
             for record in earlier:
@@ -100,6 +105,9 @@ class Follow:
 
     def step(self, now: float, driver: object) -> None:
         """Take and tell what is new."""
+        if now < self._next:
+            return
+        self._next = now + self._every
         for record in self._follower.poll():
             self._progress.add(record)
             if (text := describe(record)) is not None:

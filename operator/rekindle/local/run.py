@@ -28,6 +28,8 @@ from rekindle.local.submission import (
 )
 from rekindle.local.supervisor import Outcome, Screen, Supervisor, Target
 from rekindle.local.watchdog import Watchdog
+from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.store import Store
 
 NO_NODES = (
     "only 127.0.0.1 exists here, so all executors share one host: no copies on other nodes, no blocked "
@@ -35,7 +37,7 @@ NO_NODES = (
 )
 
 
-_LOGS_KEPT = 5
+_LOGS, _LOGS_KEPT = "logs", 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class RunOptions:
 
     manifest: Path
     nodes: int = 3
-    store: Path | None = None
+    store: str | Path | None = None
     store_limit: int | None = None
     hold_cores: float | None = None
     fresh: bool = False
@@ -74,7 +76,8 @@ def run_application(options: RunOptions, screen: RunScreen) -> Outcome:
     check_faults(options.chaos, _hosts(options.nodes), submission.settings.recovery.volumes)
     find_java()
     take_store = forget if options.fresh else refuse_in_use
-    take_store(submission.store, submission.settings.recovery.lease_seconds, screen.line)
+    store = submission.store
+    take_store(store, submission.settings.recovery.lease_seconds, screen.line)
     with ExitStack() as stack:
         watchdog = stack.enter_context(Watchdog())
         work = stack.enter_context(work_folder(application.metadata.name, watchdog))
@@ -82,7 +85,7 @@ def run_application(options: RunOptions, screen: RunScreen) -> Outcome:
         screen.line(f"starting a master and {options.nodes} nodes" if cluster else NO_NODES)
         if cluster is not None:
             stack.enter_context(cluster)
-        return _drive(options, application, submission, work, watchdog, cluster, screen)
+        return _drive(options, application, submission, store, work, watchdog, cluster, screen)
 
 
 def explain_application(manifest: Path, form: str, screen: Screen) -> Outcome:
@@ -122,35 +125,34 @@ def work_folder(name: str, watchdog: Watchdog) -> Iterator[Path]:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def keep_logs(work: Path, store: Path) -> str:
+def keep_logs(work: Path, store: Store) -> str:
     """Copy the logs of a failed run beside the stored results, the last few runs'; a line that says where."""
-    kept = store / "logs" / time.strftime("%Y%m%d-%H%M%S")
-    for old in sorted(kept.parent.glob("*"))[: 1 - _LOGS_KEPT]:
-        shutil.rmtree(old, ignore_errors=True)
+    kept = f"{_LOGS}/{time.strftime('%Y%m%d-%H%M%S')}"
     patterns = ("*.log", "*.err", "*/worker.log", "*/work/*/*/std*")
     try:
+        for old in store.names(_LOGS)[: 1 - _LOGS_KEPT]:
+            store.delete(f"{_LOGS}/{old}")
         for log in [log for pattern in patterns for log in work.glob(pattern)]:
-            place = kept / log.relative_to(work)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(log, place)
-    except OSError as error:
+            store.replace(f"{kept}/{log.relative_to(work).as_posix()}", log.read_bytes())
+    except (OSError, StoreRefused) as error:
         return f"the logs could not be kept: {error}"
-    return f"logs: {kept}"
+    return f"logs: {store}/{kept}"
 
 
 def _drive(
     options: RunOptions,
     application: SparkApplication,
     submission: Submission,
+    store: Store,
     work: Path,
     watchdog: Watchdog,
     cluster: LocalCluster | None,
     screen: RunScreen,
 ) -> Outcome:
     progress = Progress()
-    follow = Follow(submission.store, progress, screen)
+    follow = Follow(store, progress, screen)
     nodes = cluster.nodes if cluster else ()
-    chaos = Chaos(options.chaos, nodes, submission.store, progress, screen.line)
+    chaos = Chaos(options.chaos, nodes, store, progress, screen.line)
     meter = CpuMeter(cluster.sessions if cluster else tuple)
     target = make_target(application.spec, _master_url(cluster, submission), work)
     if cluster is not None:
@@ -161,16 +163,16 @@ def _drive(
         watchdog,
         screen,
         (follow, chaos, meter),
-        takeover=last_driver_is_gone(submission.store),
+        takeover=last_driver_is_gone(store),
     )
     outcome = supervisor.run()
     follow.step(time.time(), None)
     for text in chaos.missed:
         screen.line(f"chaos: did not happen: {text}")
     if outcome.code not in (SUCCESS, INTERRUPTED):
-        screen.line(keep_logs(work, submission.store))
+        screen.line(keep_logs(work, store))
     if options.report is not None:
-        write_report(options.report, submission.store, outcome, meter.core_seconds, chaos.done, screen.line)
+        write_report(options.report, store, outcome, meter.core_seconds, chaos.done, screen.line)
     return outcome
 
 

@@ -4,43 +4,42 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 
 from rekindle.runtime.layout import IDENTITY, LEASE
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.open_run import begin_anew
-from rekindle.runtime.store import PosixStore
+from rekindle.runtime.store import Store
 
 
-def last_driver_is_gone(store: Path) -> bool:
+def last_driver_is_gone(store: Store) -> bool:
     """Whether the store's last holder ran on this machine and its process is no more.
 
     Then a new driver need not wait for the lease to run out. If this were ever wrong, the journal would still
     stop the second writer.
     """
     try:
-        lease = json.loads((store / LEASE).read_text(encoding="utf-8"))
+        lease = json.loads(store.get(LEASE) or b"")
         return lease["host"] == socket.gethostname() and not psutil.pid_exists(int(lease["pid"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return False
 
 
-def refuse_in_use(store: Path, lease_seconds: float, say: Callable[[str], None]) -> None:
+def refuse_in_use(store: Store, lease_seconds: float, say: Callable[[str], None]) -> None:
     """Raises StoreRefused while another run uses the store: before a cluster is started for nothing."""
-    if (store / LEASE).exists() and not last_driver_is_gone(store):
-        Lease(PosixStore(store), "", lease_seconds).watch(_waits(lease_seconds, say))
+    if store.exists(LEASE) and not last_driver_is_gone(store):
+        Lease(store, "", lease_seconds).watch(_waits(lease_seconds, say))
 
 
-def forget(store: Path, lease_seconds: float, say: Callable[[str], None]) -> None:
-    """Remove all runs of a store; a folder that is no store is left alone.
+def forget(store: Store, lease_seconds: float, say: Callable[[str], None]) -> None:
+    """Remove all runs of a store; a place that is no store is left alone.
 
     Raises StoreRefused while another run uses it.
     """
-    if not (store / IDENTITY).exists():
+    if not store.exists(IDENTITY):
         return
-    lease = Lease(PosixStore(store), f"fresh-{socket.gethostname()}-{os.getpid()}", lease_seconds)
+    lease = Lease(store, f"fresh-{socket.gethostname()}-{os.getpid()}", lease_seconds)
     lease.acquire(
         takeover=last_driver_is_gone(store),
         waiting=_waits(lease_seconds, say),

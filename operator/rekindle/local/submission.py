@@ -14,11 +14,13 @@ from rekindle.api.spark_application import RestartPolicy, SparkApplication, Spar
 from rekindle.local.files import find_file
 from rekindle.local.java import QUICK_JVM, spark_home
 from rekindle.runtime.configure import session_conf
+from rekindle.runtime.store import Store, is_url
 
 DRIVER_ERROR_CONF = "spark.rekindle.driver.error"
 """Names the file where a driver leaves its error for the launcher."""
 
 _MIB = 1 << 20
+_PATIENCE = 3.0
 
 # The launcher's own: a manifest that sets these would not run where the launcher says it does.
 _OURS = (
@@ -58,10 +60,10 @@ class Submission:
     notes: tuple[str, ...] = ()
 
     @property
-    def store(self) -> Path:
-        """Where results are stored."""
+    def store(self) -> Store:
+        """Where results are stored, for the launcher, which cannot wait long: it has drivers to watch."""
         assert self.settings.recovery.store is not None
-        return Path(self.settings.recovery.store)
+        return Store.at(self.settings.recovery.store, self.conf, patience=_PATIENCE)
 
     def command(self, master: str, java_options: str, conf: Mapping[str, str]) -> list[str]:
         """spark-submit's command line; `conf` comes last and wins."""
@@ -82,7 +84,7 @@ def plan_submission(
     folder: Path,
     *,
     nodes: int,
-    store: Path | None = None,
+    store: str | os.PathLike[str] | None = None,
     store_limit: int | None = None,
 ) -> Submission:
     """What `rekindle run` submits for a manifest in `folder`.
@@ -170,15 +172,19 @@ def _notes(application: SparkApplication) -> list[str]:
 
 
 def _settings(
-    application: SparkApplication, folder: Path, store: Path | None, store_limit: int | None
+    application: SparkApplication, folder: Path, store: str | os.PathLike[str] | None, store_limit: int | None
 ) -> RekindleSettings:
     """The application's settings with an absolute store."""
     settings = application.spec.settings()
     recovery = settings.recovery
-    if store is None:
-        store = folder / recovery.store if recovery.store else default_store(application, folder)
+    if store is None and recovery.store:
+        store = recovery.store if is_url(recovery.store) else folder / recovery.store
+    place = os.fspath(store or default_store(application, folder))
     changed = recovery.model_copy(
-        update={"store": str(store.resolve()), "store_limit": store_limit or recovery.store_limit}
+        update={
+            "store": place if is_url(place) else str(Path(place).resolve()),
+            "store_limit": store_limit or recovery.store_limit,
+        }
     )
     return settings.model_copy(update={"recovery": changed})
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import PurePosixPath
+from typing import TypeVar
 
 from rekindle.runtime.layout import RunLayout, parse_manifest_name
 from rekindle.runtime.manifest import Manifest
-from rekindle.runtime.store import PosixStore
+from rekindle.runtime.store import Store
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_LOOKED_AT_ONCE = 16
 
 
 @dataclass
@@ -20,7 +27,7 @@ class CommittedPartitions:
         damaged: [(stage, partition, version) -> why], manifests that cannot be read
     """
 
-    store: PosixStore
+    store: Store
     layout: RunLayout
     manifests: dict[str, dict[tuple[int, int], Manifest]] = field(default_factory=dict)
     damaged: dict[tuple[str, int, int], str] = field(default_factory=dict)
@@ -31,20 +38,29 @@ class CommittedPartitions:
 
     def scan(self, stage: str) -> list[Manifest]:
         """Read the manifests of `stage` that appeared since the last scan, of any version."""
-        found: list[Manifest] = []
-        for key in list(self._unread(stage)):
-            manifest = self._read(stage, *key)
-            if manifest is not None:
-                self.manifests.setdefault(stage, {})[key] = manifest
-                found.append(manifest)
-        return found
+        found = _together(lambda key: self._read(stage, *key), list(self._unread(stage)))
+        manifests = [manifest for manifest in found if manifest is not None]
+        for manifest in manifests:
+            self.manifests.setdefault(stage, {})[(manifest.partition, manifest.version)] = manifest
+        return manifests
 
     def get(self, stage: str, partition: int, version: int) -> Manifest | None:
         return self.manifests.get(stage, {}).get((partition, version))
 
     def missing(self, manifest: Manifest) -> str | None:
         """Why the data of a committed partition cannot be read as written, or None."""
-        return manifest.missing(self.store.root)
+        with self.store.errors(manifest.stage):
+            return manifest.missing(self.store.storage)
+
+    def all_missing(self, manifests: Sequence[Manifest]) -> dict[int, str]:
+        """[partition -> why] of those of `manifests` whose data cannot be read as written."""
+        found = zip(manifests, _together(self.missing, manifests), strict=True)
+        return {manifest.partition: why for manifest, why in found if why}
+
+    def corrupt(self, manifest: Manifest) -> str | None:
+        """Why a committed partition cannot be read back, or None. Reads all of it."""
+        with self.store.errors(manifest.stage):
+            return manifest.missing(self.store.storage) or manifest.corrupt(self.store.storage)
 
     def stored_bytes(self) -> int:
         """Bytes of all partitions read so far."""
@@ -57,7 +73,7 @@ class CommittedPartitions:
             versions: partition -> current version, of a stage all of whose partitions are committed.
         """
         current = [self.get(stage, partition, version) for partition, version in versions.items()]
-        wanted = {Path(file.path).parent.name for one in current if one for file in one.files}
+        wanted = {PurePosixPath(file.path).parent.name for one in current if one for file in one.files}
         for folder in self.layout.data_folders(stage):
             for name in self.store.names(folder):
                 if name not in wanted:
@@ -85,3 +101,11 @@ class CommittedPartitions:
             self.damaged[(stage, partition, version)] = str(error)
             return None
         return manifest
+
+
+def _together(look: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """`look` at each item, at several at a time: in a bucket each look is a request to wait for."""
+    if len(items) < 2:
+        return [look(item) for item in items]
+    with ThreadPoolExecutor(min(_LOOKED_AT_ONCE, len(items)), "rekindle-look") as pool:
+        return list(pool.map(look, items))

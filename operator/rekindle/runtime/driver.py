@@ -19,7 +19,9 @@ from rekindle.runtime.configure import missing_levers
 from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, RekindleError
 from rekindle.runtime.job_master import JobMaster
 from rekindle.runtime.open_run import open_run
+from rekindle.runtime.relations import check_reads_buckets
 from rekindle.runtime.result import RunResult, result_of
+from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,8 +40,8 @@ def run_pipeline(
 
     Args:
         build: gives the built pipeline.
-        store: folder for the stored results; else `spark.rekindle.recovery.store`, else `.rekindle/<name>`
-            below the working directory.
+        store: folder or `s3://bucket/prefix` of the stored results; else `spark.rekindle.recovery.store`, else
+            `.rekindle/<name>` below the working directory.
         options: options by name (`{"speculation.enabled": "true"}`), over those of the session.
 
     Raises:
@@ -79,11 +81,13 @@ def _run(
     if wanted:
         _explain(graph, settings, conf, wanted)
         return RunResult(graph.name, "explained", {}, {})
-    root = Path(store or settings.recovery.store or Path(".rekindle") / graph.name).absolute()
+    place = Store.at(store or settings.recovery.store or Path(".rekindle") / graph.name, conf)
+    if place.folder is None:
+        check_reads_buckets(session)
     attempt = int(conf.get(f"{_CONF}driver.attempt", "1"))
     started = time.time()
     run = open_run(
-        root,
+        place,
         graph,
         volumes=settings.recovery.volumes,
         lease_seconds=settings.recovery.lease_seconds,
@@ -97,7 +101,7 @@ def _run(
         run.lease.release()
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
-    return result_of(graph, root, run.layout.number, started)
+    return result_of(graph, place, run.layout.number, started)
 
 
 def _session(spark: SparkSession | None) -> SparkSession:

@@ -123,7 +123,7 @@ class StageDriver:
     def _writer(self, stage: Stage, columns: tuple[str, ...], hashed: bool) -> WriterSpec:
         layout, sink = self.state.open_run.layout, sink_of(stage)
         return WriterSpec(
-            root=str(self.state.open_run.root),
+            storage=self.state.open_run.store.storage,
             stage=stage.name,
             writer=self.state.open_run.writer,
             manifests=layout.manifests(stage.name),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.distribution import Keyed, Pointwise
@@ -14,6 +13,7 @@ from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations
 from rekindle.runtime.errors import InputLost, PipelineFailed
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -38,7 +38,7 @@ class InputReader:
 
     graph: PipelineGraph
     spark: SparkSession
-    root: Path
+    store: Store
     cached: dict[str, Any] = field(default_factory=dict)
 
     def frame(self, stage: Stage, stored: Callable[[str], StoredResult]) -> DataFrame:
@@ -90,7 +90,7 @@ class InputReader:
         schema = StructType.fromJson(_json(result.schema))
         if isinstance(consumer.distribution, Pointwise) and consumer.distribution.source == producer.name:
             readable = [one.without_files() if one.partition in result.unreadable else one for one in result.manifests]
-            return relations.read_pointwise(session, self.root, schema, readable)
+            return relations.read_pointwise(session, self.store, schema, readable)
         if result.unreadable:
             raise InputLost(
                 f"stage {consumer.name}: partitions {sorted(result.unreadable)} of {producer.name} are gone",
@@ -98,7 +98,7 @@ class InputReader:
                 stage=consumer.name,
             )
         keys = producer.distribution.keys if isinstance(producer.distribution, Keyed) else ()
-        return relations.read_result(session, self.root, schema, result.manifests, keys=keys)
+        return relations.read_result(session, self.store, schema, result.manifests, keys=keys)
 
     def _persisted(self, stage: Stage, stored: Callable[[str], StoredResult]) -> DataFrame:
         if stage.name not in self.cached:

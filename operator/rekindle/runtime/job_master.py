@@ -63,7 +63,7 @@ class JobMaster:
             failover=options.failover,
             blocklist=options.blocklist,
         )
-        inputs = InputReader(graph, spark, run.root)
+        inputs = InputReader(graph, spark, run.store)
         self.state = RunState(graph, settings, run, core, Scheduler(spark), inputs, dict(run.facts.schemas))
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
@@ -167,7 +167,7 @@ class JobMaster:
         limit, stored = self.state.settings.recovery.store_limit, self.state.committed.stored_bytes()
         if limit is not None and stored > limit:
             raise StoreFull(
-                f"the store {self.state.open_run.root} holds {stored} bytes, its limit is {limit}",
+                f"the store {self.state.open_run.store} holds {stored} bytes, its limit is {limit}",
                 remedy="raise recovery.storeLimit or store less; the next run goes on from what is stored",
             )
 
@@ -180,7 +180,7 @@ class JobMaster:
         for stage in state.graph.stages:
             sink = sink_of(stage)
             if sink is not None:
-                files = publish(stage, state.open_run.root, state.manifests(stage.name), state.open_run.identity)
+                files = publish(stage, state.open_run.store, state.manifests(stage.name), state.open_run.identity)
                 state.note("SinkPublished", stage=stage.name, path=sink.target, files=files)
         state.note("RunFinished", stored_bytes=state.committed.stored_bytes())
         self._flush()

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
+
+from rekindle.runtime.store import Store
 
 IDENTITY = "rekindle.json"
 LEASE = "lease.json"
@@ -77,9 +78,6 @@ def partition_of_path(text: str) -> tuple[str, int, int] | None:
     return (match["stage"], int(match["partition"]), int(match["version"])) if match else None
 
 
-def run_numbers(root: Path) -> list[int]:
+def run_numbers(store: Store) -> list[int]:
     """Numbers of the runs in a store, ascending."""
-    folder = root / RUNS
-    if not folder.is_dir():
-        return []
-    return sorted(int(entry.name) for entry in folder.iterdir() if entry.name.isdigit())
+    return sorted(int(name) for name in store.names(RUNS) if name.isdigit())

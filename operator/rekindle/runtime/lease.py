@@ -81,11 +81,11 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._stop.wait(self._seconds / 4):
-            current = self._read()
-            if current and current.get("holder") != self._holder:
-                self.lost = str(current.get("holder"))
-                return
             try:
+                current = self._read()
+                if current and current.get("holder") != self._holder:
+                    self.lost = str(current.get("holder"))
+                    return
                 self._write(released=False)
             except StoreRefused:
                 continue  # a full or unreachable store ends the run where data is written, not here

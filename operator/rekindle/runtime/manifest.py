@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import cache
 
-from rekindle.runtime.task import footer_checksum
+from rekindle.runtime.storage import Storage
+from rekindle.runtime.task import FOOTER_GUESS, footer_checksum
 
 _MASK = (1 << 64) - 1
 
@@ -26,15 +27,20 @@ class StoredFile:
     bytes: int
     footer: int | None = None
 
-    def damage(self, root: Path) -> str | None:
-        """Why the file is not as it was written, or None. Does not look at the pages, which Spark checks."""
-        path = root / self.path
+    def damage(self, storage: Storage) -> str | None:
+        """Why the file is not as it was written, or None. Does not look at the pages, which Spark checks.
+
+        Raises ConnectionError when it cannot be known now.
+        """
+        tail = cache(lambda length: storage.tail(self.path, length))
         try:
-            size = path.stat().st_size
+            size, _ = tail(FOOTER_GUESS)
             if size != self.bytes:
                 return f"{self.path}: {size} bytes, {self.bytes} were written"
-            if self.footer is not None and footer_checksum(str(path)) != self.footer:
+            if self.footer is not None and footer_checksum(lambda length: tail(length)[1]) != self.footer:
                 return f"{self.path}: its footer is not what was written"
+        except ConnectionError:
+            raise
         except OSError as error:
             return f"{self.path}: {error.strerror or error}"
         except ValueError as error:
@@ -88,23 +94,30 @@ class Manifest:
         """The same partition as one that reads as empty; for partitions that will not be read."""
         return replace(self, files=())
 
-    def missing(self, root: Path) -> str | None:
-        """Why a file of this partition cannot be read as it was written, or None. Looks at sizes and footers."""
-        return next((why for file in self.files if (why := file.damage(root))), None)
+    def missing(self, storage: Storage) -> str | None:
+        """Why a file of this partition cannot be read as it was written, or None. Looks at sizes and footers.
 
-    def corrupt(self, root: Path) -> str | None:
-        """Why a file cannot be read back, or None. Reads every page and compares its checksum."""
+        Raises ConnectionError when it cannot be known now.
+        """
+        return next((why for file in self.files if (why := file.damage(storage))), None)
+
+    def corrupt(self, storage: Storage) -> str | None:
+        """Why a file cannot be read back, or None. Reads every page and compares its checksum.
+
+        Raises ConnectionError when it cannot be known now.
+        """
         import pyarrow.parquet
 
         for file in self.files:
             if not file.path.endswith(".parquet"):
                 continue
-            try:
-                with pyarrow.parquet.ParquetFile(root / file.path, page_checksum_verification=True) as stored:
-                    for group in range(stored.num_row_groups):
-                        stored.read_row_group(group)
-            except Exception as error:  # whatever the library raises over damaged bytes
-                return f"{file.path}: {str(error)[:200]}"
+            with storage.reading(file.path) as path:
+                try:
+                    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as stored:
+                        for group in range(stored.num_row_groups):
+                            stored.read_row_group(group)
+                except Exception as error:  # whatever the library raises over damaged bytes
+                    return f"{file.path}: {str(error)[:200]}"
         return None
 
 

@@ -213,15 +213,11 @@ class Observer:
         """Stored partitions whose files are gone or are not what was written; they are returned, by stage."""
         unreadable: dict[str, frozenset[int]] = {}
         for name in stages:
-            lost, reason = list[ResultPartitionID](), ""
-            for manifest in self.state.manifests(name):
-                missing = self.state.committed.missing(manifest)
-                if missing:
-                    lost.append(ResultPartitionID(name, manifest.partition))
-                    reason = missing
-            unreadable[name] = frozenset(one.subtask for one in lost)
-            if lost:
-                self._see_partitions_lost(name, lost, reason, now)
+            missing = self.state.committed.all_missing(self.state.manifests(name))
+            unreadable[name] = frozenset(missing)
+            if missing:
+                lost = [ResultPartitionID(name, partition) for partition in missing]
+                self._see_partitions_lost(name, lost, list(missing.values())[-1], now)
         return unreadable
 
     def _see_partitions_lost(self, name: str, lost: list[ResultPartitionID], reason: str, now: float) -> None:

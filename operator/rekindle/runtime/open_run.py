@@ -9,7 +9,6 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.committed import CommittedPartitions
@@ -18,14 +17,14 @@ from rekindle.runtime.facts import RunFacts, fold
 from rekindle.runtime.journal import Journal, Record, note
 from rekindle.runtime.layout import FORMAT, IDENTITY, RunLayout, run_numbers
 from rekindle.runtime.lease import Lease
-from rekindle.runtime.store import PosixStore
+from rekindle.runtime.store import Store
 
 
 @dataclass
 class OpenRun:
     """A run that this driver may write to. `identity` names the run among all runs of all stores."""
 
-    store: PosixStore
+    store: Store
     layout: RunLayout
     journal: Journal
     lease: Lease
@@ -34,13 +33,9 @@ class OpenRun:
     writer: str
     identity: str
 
-    @property
-    def root(self) -> Path:
-        return self.store.root
-
 
 def open_run(
-    root: Path,
+    store: Store,
     graph: PipelineGraph,
     *,
     volumes: int,
@@ -48,7 +43,7 @@ def open_run(
     takeover: bool,
     say: Callable[[str], None],
 ) -> OpenRun:
-    """Open `root` for `graph`: go on with its last run, or begin a new one if that has finished.
+    """Open `store` for `graph`: go on with its last run, or begin a new one if that has finished.
 
     Args:
         takeover: the last driver is proven gone; its lease need not run out.
@@ -58,7 +53,7 @@ def open_run(
             changed since the run began. Nothing stored is changed.
         StoreFull: no space.
     """
-    store = PosixStore(root)
+    store.probe()
     identity = _identify(store, graph.name, volumes)
     writer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     lease = Lease(store, writer, lease_seconds)
@@ -73,19 +68,16 @@ def open_run(
         raise
 
 
-def begin_anew(root: Path) -> None:
+def begin_anew(store: Store) -> None:
     """Forget all runs of a store (`--fresh`). The caller has made sure that no driver uses it."""
-    store = PosixStore(root)
     for name in store.names(""):
         if name in {"runs", IDENTITY, "lease.json"} or name.startswith("volume-"):
             store.delete(name)
 
 
-def _open_latest(
-    store: PosixStore, graph: PipelineGraph, writer: str, lease: Lease, identity: dict[str, object]
-) -> OpenRun:
+def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, identity: dict[str, object]) -> OpenRun:
     volumes = int(str(identity["volumes"]))
-    number = max(run_numbers(store.root), default=1)
+    number = max(run_numbers(store), default=1)
     layout = RunLayout(number, volumes)
     journal = Journal(store, layout, writer)
     facts = fold(journal.replay())
@@ -100,7 +92,7 @@ def _open_latest(
     return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)
 
 
-def _identify(store: PosixStore, application: str, volumes: int) -> dict[str, object]:
+def _identify(store: Store, application: str, volumes: int) -> dict[str, object]:
     fresh = {"format": FORMAT, "application": application, "volumes": volumes, "id": uuid.uuid4().hex}
     store.put_if_absent(IDENTITY, json.dumps(fresh).encode())
     try:
@@ -108,22 +100,22 @@ def _identify(store: PosixStore, application: str, volumes: int) -> dict[str, ob
         stored_format, owner = found["format"], found["application"]
     except (ValueError, KeyError, TypeError) as error:
         raise StoreRefused(
-            f"{store.root / IDENTITY} is damaged: {error}",
+            f"{store}/{IDENTITY} is damaged: {error}",
             remedy="restore it, or choose another store (recovery.store)",
         ) from error
     if stored_format != FORMAT:
         raise StoreRefused(
-            f"the store {store.root} has format {stored_format}, this version of rekindle reads format {FORMAT}",
+            f"the store {store} has format {stored_format}, this version of rekindle reads format {FORMAT}",
             remedy="use the version that wrote it, or choose another store (recovery.store)",
         )
     if owner != application:
         raise StoreRefused(
-            f"the store {store.root} belongs to the pipeline {owner!r}, this is {application!r}",
+            f"the store {store} belongs to the pipeline {owner!r}, this is {application!r}",
             remedy="give each application a store of its own (recovery.store)",
         )
     if found["volumes"] != volumes:
         raise StoreRefused(
-            f"the store {store.root} was made with {found['volumes']} volumes, recovery.volumes is {volumes}",
+            f"the store {store} was made with {found['volumes']} volumes, recovery.volumes is {volumes}",
             remedy="set it back, or begin anew with --fresh",
         )
     return dict(found)

@@ -19,6 +19,7 @@ from rekindle.pipeline.sinks import FileSink
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, combine_digests
+from rekindle.runtime.store import Store, is_url
 
 _SUCCESS = "_SUCCESS"
 
@@ -33,6 +34,12 @@ def sink_of(stage: Stage) -> FileSink | None:
             remedy="use FileSink",
             stage=stage.name,
         )
+    if is_url(stage.sink.target):
+        raise PipelineMisuse(
+            f"sink {stage.name}: {stage.sink.path} is not a folder",
+            remedy="give a folder that the driver reaches; a store in a bucket works with it",
+            stage=stage.name,
+        )
     return stage.sink
 
 
@@ -41,7 +48,7 @@ def check_target(stage: Stage, identity: str) -> None:
     sink = sink_of(stage)
     if sink is None or sink.mode != "error":
         return
-    target = Path(sink.path)
+    target = Path(sink.target)
     if target.exists() and any(target.iterdir() if target.is_dir() else [target]):
         if _published_identity(target) == identity:
             return
@@ -52,7 +59,7 @@ def check_target(stage: Stage, identity: str) -> None:
         )
 
 
-def publish(stage: Stage, root: Path, manifests: Sequence[Manifest], identity: str) -> int:
+def publish(stage: Stage, store: Store, manifests: Sequence[Manifest], identity: str) -> int:
     """Make the result visible at the sink's path; the number of files.
 
     Args:
@@ -61,12 +68,12 @@ def publish(stage: Stage, root: Path, manifests: Sequence[Manifest], identity: s
     """
     sink = sink_of(stage)
     assert sink is not None
-    target = Path(sink.path).absolute()
+    target = Path(sink.target)
     if _published_identity(target) == identity:
         return sum(len(manifest.files) for manifest in manifests)
     aside = target.parent / f".{target.name}.rekindle-{uuid.uuid4().hex}"
     try:
-        count = _gather(aside, root, manifests, sink.format)
+        count = _gather(aside, store, manifests, sink.format)
         (aside / _SUCCESS).write_text(json.dumps(_contents(identity, manifests)) + "\n")
         _swap(aside, target)
     except OSError as error:
@@ -79,22 +86,15 @@ def publish(stage: Stage, root: Path, manifests: Sequence[Manifest], identity: s
     return count
 
 
-def _gather(aside: Path, root: Path, manifests: Sequence[Manifest], file_format: str) -> int:
+def _gather(aside: Path, store: Store, manifests: Sequence[Manifest], file_format: str) -> int:
     aside.mkdir(parents=True)
     count = 0
     for manifest in manifests:
         for number, file in enumerate(manifest.files):
             name = f"part-{manifest.partition:05d}-{number:03d}.{file_format}"
-            _link(root / file.path, aside / name)
+            store.storage.fetch(file.path, str(aside / name))
             count += 1
     return count
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
 
 
 def _swap(aside: Path, target: Path) -> None:

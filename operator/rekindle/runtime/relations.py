@@ -9,13 +9,13 @@ the user's catalog.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.distribution import Keyed, Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import InputLost, PipelineMisuse
+from rekindle.runtime.errors import EnvironmentProblem, InputLost, PipelineMisuse
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.store import Store
 from rekindle.runtime.task import HASH_COLUMN
 
 if TYPE_CHECKING:
@@ -49,9 +49,23 @@ def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     return session
 
 
+def check_reads_buckets(spark: SparkSession) -> None:
+    """Raises EnvironmentProblem where Spark cannot read `s3a://`: its connector is not part of Spark."""
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        jvm.java.lang.Class.forName("org.apache.hadoop.fs.s3a.S3AFileSystem", False, loader)
+    except Exception as error:  # py4j's error over a ClassNotFoundException
+        hadoop = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+        raise EnvironmentProblem(
+            "Spark has no connector for buckets (s3a), so it cannot read a store in one",
+            remedy=f"set spark.jars.packages to org.apache.hadoop:hadoop-aws:{hadoop}",
+        ) from error
+
+
 def read_result(
     session: SparkSession,
-    root: Path,
+    store: Store,
     schema: StructType,
     manifests: Sequence[Manifest],
     *,
@@ -67,9 +81,8 @@ def read_result(
 
     jvm: Any = session._jvm
     jsession = session._jsparkSession
-    paths = [
-        jvm.org.apache.hadoop.fs.Path((root / file.path).as_uri()) for manifest in manifests for file in manifest.files
-    ]
+    files = [store.storage.uri(file.path) for manifest in manifests for file in manifest.files]
+    paths = [jvm.org.apache.hadoop.fs.Path(file) for file in files]
     options = jvm.PythonUtils.toScalaMap(_READ_OPTIONS)
     none = jvm.scala.Option.apply(None)
     empty_schema = jvm.org.apache.spark.sql.types.StructType()
@@ -104,13 +117,13 @@ def read_result(
     return DataFrame(jsession.baseRelationToDataFrame(relation), session)
 
 
-def read_pointwise(session: SparkSession, root: Path, schema: StructType, manifests: Sequence[Manifest]) -> DataFrame:
+def read_pointwise(session: SparkSession, store: Store, schema: StructType, manifests: Sequence[Manifest]) -> DataFrame:
     """The stored result with exactly its partitions: partition i of the DataFrame is stored partition i.
 
     A bucketed scan gives the one-to-one mapping, whatever the column; its claim that the rows are hashed by
     that column would be untrue, so what the planner sees is an RDD of unknown partitioning.
     """
-    scan = read_result(session, root, schema, manifests, keys=(schema.fieldNames()[0],))
+    scan = read_result(session, store, schema, manifests, keys=(schema.fieldNames()[0],))
     return behind_rdd(session, scan)
 
 

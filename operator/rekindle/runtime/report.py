@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rekindle.core import events as ev
 from rekindle.runtime.journal import Record, read_run
 from rekindle.runtime.manifest import combine_digests
+from rekindle.runtime.store import Store
 
 REPORT_FORMAT = 1
 
@@ -207,14 +207,14 @@ class ReportFold:
                 self._task_seconds += record["task_seconds"]
 
 
-def build_report(root: Path, run: int | None = None) -> dict[str, Any]:
-    """The report of a run in the store at `root` (the newest by default).
+def build_report(store: Store, run: int | None = None) -> dict[str, Any]:
+    """The report of a run in a store (the newest by default).
 
     Raises:
         StoreRefused: the journal is damaged.
     """
     fold = ReportFold()
-    for record in read_run(root, run):
+    for record in read_run(store, run):
         fold.add(record)
     return fold.report()
 

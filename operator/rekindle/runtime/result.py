@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.report import build_report
+from rekindle.runtime.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,6 @@ class RunResult:
         raise KeyError(f"pipeline {self.pipeline!r} has no stage {stage!r}")
 
 
-def result_of(graph: PipelineGraph, root: Path, run: int, started: float) -> RunResult:
+def result_of(graph: PipelineGraph, store: Store, run: int, started: float) -> RunResult:
     sinks = {stage.name: stage.sink.target for stage in graph.stages if stage.sink is not None}
-    return RunResult(graph.name, "finished", sinks, build_report(root, run))
+    return RunResult(graph.name, "finished", sinks, build_report(store, run))

@@ -20,7 +20,7 @@ from typing import Any
 
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime import relations, task
+from rekindle.runtime import relations, storage, task
 from rekindle.runtime.errors import InputLost, PipelineFailed, PipelineMisuse, RekindleError
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
 from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, Writer, WriterSpec, make_writer
@@ -320,7 +320,8 @@ def by_value(writer: Writer) -> Writer:
     from pyspark import cloudpickle
 
     register: Any = cloudpickle.register_pickle_by_value  # PySpark ships it without types
-    register(task)
+    for module in (task, storage):
+        register(module)
     return writer
 
 

@@ -128,6 +128,4 @@ class RunState:
     def is_damaged(self, stage: str, partition: int, version: int) -> bool:
         """Whether a stored partition cannot be read back: looked at when a task fails over it."""
         manifest = self.committed.get(stage, partition, version)
-        if manifest is None or self.committed.missing(manifest):
-            return True
-        return manifest.corrupt(self.open_run.root) is not None
+        return manifest is None or self.committed.corrupt(manifest) is not None

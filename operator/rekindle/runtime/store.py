@@ -5,7 +5,8 @@ all, and the second writer of the same name is told so. Manifests, journal segme
 identity are such names. Nothing is ever renamed over, so a driver that was thought dead can only write names
 that nobody reads (their version or segment number has been superseded).
 
-On a POSIX file system the operation is: write aside, flush to disk, hard-link to the final name.
+On a POSIX file system the operation is: write aside, flush to disk, hard-link to the final name. In a bucket
+it is a conditional put, and a server that takes the second one as well is refused (`probe`).
 """
 
 from __future__ import annotations
@@ -13,108 +14,163 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Protocol
+from urllib.parse import urlsplit
 
-from rekindle.runtime.errors import StoreFull, StoreRefused
+from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, StoreFull, StoreRefused
+from rekindle.runtime.storage import PATIENCE, PosixStorage, S3Storage, Storage
 
-_ASIDE = ".aside"
+_PROBES = ".aside"
+_S3A = "spark.hadoop.fs.s3a."
 
 
-class Store(Protocol):
-    """A flat name space of small immutable objects. Names are relative, with `/` between parts."""
+class Store:
+    """The objects of one application, with errors that say what to do.
+
+    Every method raises:
+        StoreFull: there is no space left.
+        StoreRefused: the place cannot be reached, read or written.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        self.storage = storage
+
+    @classmethod
+    def at(
+        cls, place: str | os.PathLike[str], conf: Mapping[str, str] | None = None, *, patience: float = PATIENCE
+    ) -> Store:
+        """The store at a place: a folder, or `s3://bucket/prefix`.
+
+        Args:
+            conf: Spark's settings; a bucket is reached as they say how Spark reaches it (`spark.hadoop.fs.s3a.*`).
+            patience: seconds for which a server that does not answer is asked again.
+
+        Raises:
+            PipelineMisuse: a place of another kind.
+            EnvironmentProblem: the client for buckets is not installed.
+        """
+        address = os.fspath(place)
+        if not is_url(address):
+            return cls(PosixStorage(os.path.abspath(address)))
+        parts = urlsplit(address)
+        if parts.scheme == "file":
+            return cls(PosixStorage(parts.path))
+        if parts.scheme not in ("s3", "s3a") or not parts.netloc:
+            raise PipelineMisuse(
+                f"recovery.store: {address} is neither a folder nor a bucket of S3",
+                remedy="give a folder that the driver and all executors reach, or s3://bucket/prefix",
+            )
+        try:
+            import obstore  # noqa: F401
+        except ImportError as error:
+            raise EnvironmentProblem(
+                "a store in a bucket needs the Python package obstore, here and where executors run",
+                remedy="pip install 'rekindle[s3]'",
+            ) from error
+        options = s3_options(parts.netloc, conf or {})
+        return cls(S3Storage(parts.netloc, parts.path.strip("/"), options, patience))
+
+    @property
+    def location(self) -> str:
+        return self.storage.location
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that the store is, None for a bucket."""
+        return Path(self.storage.root) if isinstance(self.storage, PosixStorage) else None
+
+    def __str__(self) -> str:
+        return self.location
+
+    def probe(self) -> None:
+        """Raises StoreRefused where the second of two puts of one name is taken as well as the first."""
+        name = f"{_PROBES}/{uuid.uuid4().hex}"
+        try:
+            taken = self.put_if_absent(name, b"first"), self.put_if_absent(name, b"second")
+            if taken != (True, False) or self.get(name) != b"first":
+                raise StoreRefused(
+                    f"the store {self} overwrites what it was asked to create only if absent",
+                    remedy="use a server that honours conditional puts (If-None-Match: *), or a folder",
+                )
+        finally:
+            self.delete(name)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Create `name` with `data`; False when it exists already (its content is left alone)."""
+        with self.errors(name):
+            return self.storage.put_if_absent(name, data)
 
     def get(self, name: str) -> bytes | None:
         """The content of `name`, or None."""
+        with self.errors(name):
+            try:
+                return self.storage.get(name)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+
+    def exists(self, name: str) -> bool:
+        """Whether `name` is there."""
+        return self.get(name) is not None
 
     def names(self, prefix: str) -> list[str]:
         """The last parts of the names directly below `prefix`, sorted."""
+        with self.errors(prefix):
+            return self.storage.names(prefix)
 
     def replace(self, name: str, data: bytes) -> None:
         """Create or overwrite `name` as a whole. Only for what may be lost (the lease)."""
+        with self.errors(name):
+            self.storage.replace(name, data)
 
     def delete(self, prefix: str) -> None:
         """Remove a name, or all names below it. Missing names are no error."""
-
-
-class PosixStore:
-    """A store in a folder that every driver and executor of the application can reach.
-
-    Raises:
-        StoreFull: the file system has no space left.
-        StoreRefused: the folder cannot be made or written.
-    """
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        with self._errors(root):
-            (root / _ASIDE).mkdir(parents=True, exist_ok=True)
-
-    def put_if_absent(self, name: str, data: bytes) -> bool:
-        target = self.root / name
-        with self._errors(target):
-            aside = self._write_aside(data)
-            try:
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(aside, target)
-            except FileExistsError:
-                return False
-            finally:
-                aside.unlink(missing_ok=True)
-        return True
-
-    def get(self, name: str) -> bytes | None:
-        try:
-            return (self.root / name).read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
-    def names(self, prefix: str) -> list[str]:
-        try:
-            return sorted(os.listdir(self.root / prefix))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-
-    def replace(self, name: str, data: bytes) -> None:
-        with self._errors(self.root / name):
-            os.replace(self._write_aside(data), self.root / name)
-
-    def delete(self, prefix: str) -> None:
-        target = self.root / prefix
-        if target.is_dir() and not target.is_symlink():
-            shutil.rmtree(target, ignore_errors=True)
-        else:
-            target.unlink(missing_ok=True)
-
-    def _write_aside(self, data: bytes) -> Path:
-        aside = self.root / _ASIDE / uuid.uuid4().hex
-        try:
-            with open(aside, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            aside.unlink(missing_ok=True)
-            raise
-        return aside
+        with self.errors(prefix):
+            self.storage.delete(prefix)
 
     @contextlib.contextmanager
-    def _errors(self, path: Path) -> Iterator[None]:
+    def errors(self, name: str) -> Iterator[None]:
+        """Raises StoreFull and StoreRefused for the `OSError` of what is done with `name`."""
         try:
             yield
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise StoreFull(
-                    f"no space left in the store {self.root} (writing {path.name})",
+                    f"no space left in the store {self} (writing {name.rpartition('/')[2]})",
                     remedy="free space there or choose another store (recovery.store); what is stored stays valid",
                 ) from error
+            detail = f"{error.filename or name}: {error.strerror}" if error.strerror else str(error)
             raise StoreRefused(
-                f"cannot write to the store: {path}: {error.strerror or error}",
-                remedy="recovery.store must be a folder that the driver and all executors can write",
+                f"cannot use the store {self}: {detail}",
+                remedy="recovery.store must be a place that the driver and all executors can read and write",
             ) from error
+
+
+def is_url(place: str) -> bool:
+    """Whether a place is named by a URL rather than by a path."""
+    return "://" in place
+
+
+def s3_options(bucket: str, conf: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What Spark's settings say of how to reach a bucket, by the names of the client.
+
+    What they do not say the client takes from its environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, a web
+    identity, the machine's role), as Spark does.
+    """
+
+    def said(name: str) -> str | None:
+        return conf.get(f"{_S3A}bucket.{bucket}.{name}", conf.get(f"{_S3A}{name}"))
+
+    options = {
+        "endpoint": said("endpoint"),
+        "region": said("endpoint.region"),
+        "access_key_id": said("access.key"),
+        "secret_access_key": said("secret.key"),
+        "session_token": said("session.token"),
+    }
+    endpoint = options["endpoint"]
+    if endpoint and not is_url(endpoint):
+        plain = said("connection.ssl.enabled") == "false"
+        options["endpoint"] = f"{'http' if plain else 'https'}://{endpoint}"
+    return tuple((name, value) for name, value in options.items() if value)

@@ -1,9 +1,9 @@
 """What runs inside an executor: write one result partition and commit it.
 
 This module is sent to the executors by value (they need pyarrow and numpy, not Rekindle), so it imports
-nothing else of the project. Spark calls `write_partition` once per task attempt with the partition's rows
-as Arrow batches. The attempt writes into a folder of its own and then creates the manifest; whoever creates
-it first has made the partition (S2-3, S5-8).
+nothing else of the project; where the store lies comes with the `WriterSpec`. Spark calls `write_partition`
+once per task attempt with the partition's rows as Arrow batches. The attempt writes into a folder of its own
+and then creates the manifest; whoever creates it first has made the partition (S2-3, S5-8).
 
 What differs from job to job on the same RDD (versions, which attempt this is) comes by Spark's local
 properties, so that a copy or a rerun uses the same RDD and with it the same finished shuffle.
@@ -11,6 +11,7 @@ properties, so that a copy or a rerun uses the same RDD and with it the same fin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -24,14 +25,16 @@ HASH_COLUMN = "__rekindle_hash"
 VERSIONS_PROPERTY = "rekindle.versions"
 RESULT_SCHEMA = "manifest string"
 _ROW_GROUP_BYTES = 64 << 20
+FOOTER_GUESS = 64 << 10
+"""Bytes at the end of a Parquet file that most footers fit in."""
 _MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
 class WriterSpec:
-    """Where and how the partitions of one stage are written. All paths are relative to `root`."""
+    """Where and how the partitions of one stage are written. All names are names of `storage`."""
 
-    root: str
+    storage: Any  # a `storage.Storage`
     stage: str
     writer: str
     manifests: str
@@ -70,9 +73,8 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
     partition = context.partitionId()
     version = _version(context.getLocalProperty(VERSIONS_PROPERTY), partition)
     name = f"{spec.manifests}/p{partition:05d}-v{version:04d}.json"
-    target = os.path.join(spec.root, name)
-    if os.path.exists(target):
-        return _read(target)
+    with contextlib.suppress(FileNotFoundError):
+        return str(spec.storage.get(name).decode())
     folder = f"{spec.data[partition % len(spec.data)]}/.attempt-p{partition:05d}-v{version:04d}-{uuid.uuid4().hex}"
     rows, files, digest = _write_files(spec, partition, folder, batches)
     manifest = {
@@ -89,7 +91,10 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
         "seconds": round(time.time() - started, 3),
         "finishedAt": time.time(),
     }
-    return _commit(spec.root, target, json.dumps(manifest))
+    text = json.dumps(manifest)
+    if not spec.storage.put_if_absent(name, text.encode()):
+        return str(spec.storage.get(name).decode())
+    return text
 
 
 def _version(text: str | None, partition: int) -> int:
@@ -101,16 +106,16 @@ def _write_files(
     spec: WriterSpec, partition: int, folder: str, batches: Iterator[Any]
 ) -> tuple[int, list[dict[str, Any]], str | None]:
     rows = first = second = 0
-    sink = _FileSink(spec, partition, folder)
-    for batch in batches:
-        if spec.hashed:
-            sums = _sums(batch.column(batch.num_columns - 1))
-            first, second = (first + sums[0]) & _MASK, (second + sums[1]) & _MASK
-        batch = _renamed(batch, spec.columns)
-        rows += batch.num_rows
-        if batch.num_rows:
-            sink.write(batch)
-    files = sink.close()
+    with _FileSink(spec, partition, folder) as sink:
+        for batch in batches:
+            if spec.hashed:
+                sums = _sums(batch.column(batch.num_columns - 1))
+                first, second = (first + sums[0]) & _MASK, (second + sums[1]) & _MASK
+            batch = _renamed(batch, spec.columns)
+            rows += batch.num_rows
+            if batch.num_rows:
+                sink.write(batch)
+        files = sink.close()
     digest = f"{rows:x}-{first:016x}-{second:016x}" if spec.hashed else None
     return rows, files, digest
 
@@ -143,13 +148,21 @@ class _FileSink:
     """The attempt's data file. Rows are gathered into row groups; an empty partition has no file."""
 
     def __init__(self, spec: WriterSpec, partition: int, folder: str) -> None:
-        self._root, self._format = spec.root, spec.format
+        self._storage, self._format = spec.storage, spec.format
         # The bucket id that Spark reads from a file's name is the number after the last underscore.
         suffix = "c000.snappy.parquet" if spec.format == "parquet" else "c000.csv"
-        self._path = f"{folder}/part-{partition:05d}-{uuid.uuid4().hex}_{partition:05d}.{suffix}"
+        self._name = f"{folder}/part-{partition:05d}-{uuid.uuid4().hex}_{partition:05d}.{suffix}"
+        self._open = contextlib.ExitStack()
+        self._path = ""
         self._writer: Any = None
         self._pending: list[Any] = []
         self._pending_bytes = 0
+
+    def __enter__(self) -> _FileSink:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._open.__exit__(*raised)
 
     def write(self, batch: Any) -> None:
         self._pending.append(batch)
@@ -163,9 +176,10 @@ class _FileSink:
         if self._writer is None:
             return []
         self._writer.close()
-        path = os.path.join(self._root, self._path)
-        footer = footer_checksum(path) if self._format == "parquet" else None
-        return [{"path": self._path, "bytes": os.path.getsize(path), "footer": footer}]
+        size = os.path.getsize(self._path)
+        footer = footer_checksum(lambda length: _last_bytes(self._path, length)) if self._format == "parquet" else None
+        self._open.close()
+        return [{"path": self._name, "bytes": size, "footer": footer}]
 
     def _flush(self) -> None:
         import pyarrow
@@ -175,55 +189,40 @@ class _FileSink:
         table = pyarrow.Table.from_batches(self._pending)
         self._pending, self._pending_bytes = [], 0
         if self._writer is None:
-            self._writer = self._open(table.schema)
+            self._path = self._open.enter_context(self._storage.writing(self._name))
+            self._writer = self._make_writer(table.schema)
         self._writer.write_table(table)
 
-    def _open(self, schema: Any) -> Any:
-        path = os.path.join(self._root, self._path)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
+    def _make_writer(self, schema: Any) -> Any:
         if self._format == "csv":
             import pyarrow.csv
 
-            return pyarrow.csv.CSVWriter(path, schema)
+            return pyarrow.csv.CSVWriter(self._path, schema)
         import pyarrow.parquet
 
         return pyarrow.parquet.ParquetWriter(
-            path, schema, compression="snappy", write_page_checksum=True, store_decimal_as_integer=True
+            self._path, schema, compression="snappy", write_page_checksum=True, store_decimal_as_integer=True
         )
 
 
-def footer_checksum(path: str) -> int:
+def footer_checksum(last: Callable[[int], bytes]) -> int:
     """CRC-32 of a Parquet file's footer, which has no checksum of its own as its pages have.
+
+    Args:
+        last: gives that many bytes from the file's end, or the whole file where it is shorter.
 
     Raises ValueError when the file does not end as a Parquet file does.
     """
+    end = last(FOOTER_GUESS)
+    length = int.from_bytes(end[-8:-4], "little") + 8
+    if length > len(end):
+        end = last(length)
+    if end[-4:] != b"PAR1" or length > len(end):
+        raise ValueError("its last bytes are not those of a Parquet file")
+    return zlib.crc32(end[-length:])
+
+
+def _last_bytes(path: str, length: int) -> bytes:
     with open(path, "rb") as file:
-        file.seek(-8, os.SEEK_END)
-        end = file.read(8)
-        length = int.from_bytes(end[:4], "little") + 8
-        if end[4:] != b"PAR1" or length > file.tell():
-            raise ValueError("its last bytes are not those of a Parquet file")
-        file.seek(-length, os.SEEK_END)
-        return zlib.crc32(file.read(length))
-
-
-def _commit(root: str, target: str, text: str) -> str:
-    """Create the manifest unless it is there; the text of the one that stands."""
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    aside = os.path.join(root, ".aside", uuid.uuid4().hex)
-    with open(aside, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(aside, target)
-    except FileExistsError:
-        return _read(target)
-    finally:
-        os.unlink(aside)
-    return text
-
-
-def _read(path: str) -> str:
-    with open(path) as file:
+        file.seek(max(0, os.path.getsize(path) - length))
         return file.read()

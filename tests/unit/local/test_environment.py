@@ -21,6 +21,7 @@ from rekindle.local.stores import forget, last_driver_is_gone
 from rekindle.local.supervisor import Outcome
 from rekindle.runtime.errors import EnvironmentProblem, StoreRefused
 from rekindle.runtime.layout import IDENTITY, LEASE
+from rekindle.runtime.store import Store
 
 
 def fake_java(folder: Path, prints: str, code: int = 0) -> Path:
@@ -107,23 +108,23 @@ def lease(tmp_path, **fields):
 
 
 def test_the_last_driver_is_gone_when_its_process_is(tmp_path):
-    assert not last_driver_is_gone(tmp_path)
+    assert not last_driver_is_gone(Store.at(tmp_path))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     lease(tmp_path, host=socket.gethostname(), pid=ended.pid)
-    assert last_driver_is_gone(tmp_path)
+    assert last_driver_is_gone(Store.at(tmp_path))
     lease(tmp_path, host=socket.gethostname(), pid=os.getpid())
-    assert not last_driver_is_gone(tmp_path)
+    assert not last_driver_is_gone(Store.at(tmp_path))
     lease(tmp_path, host="another-machine", pid=ended.pid)
-    assert not last_driver_is_gone(tmp_path)
+    assert not last_driver_is_gone(Store.at(tmp_path))
     (tmp_path / LEASE).write_text("{cut")
-    assert not last_driver_is_gone(tmp_path)
+    assert not last_driver_is_gone(Store.at(tmp_path))
 
 
 def test_forgetting_leaves_a_folder_that_is_no_store_alone(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "precious").write_text("")
-    forget(tmp_path, 0.2, print)
+    forget(Store.at(tmp_path), 0.2, print)
     assert (tmp_path / "runs" / "precious").exists()
 
 
@@ -131,21 +132,21 @@ def test_forgetting_removes_runs_and_volumes_and_nothing_else(tmp_path):
     for name in (IDENTITY, "runs/0001/journal/x", "volume-1/data", "logs/old"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
-    forget(tmp_path, 0.2, print)
+    forget(Store.at(tmp_path), 0.2, print)
     left = {path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != LEASE}
     assert left == {"old"}
 
 
 def test_a_store_in_use_is_not_forgotten(tmp_path):
     from rekindle.runtime.lease import Lease
-    from rekindle.runtime.store import PosixStore
+    from rekindle.runtime.store import Store
 
     (tmp_path / IDENTITY).write_text("{}")
-    running = Lease(PosixStore(tmp_path), "running", 0.4)
+    running = Lease(Store.at(tmp_path), "running", 0.4)
     running.acquire()
     try:
         with pytest.raises(StoreRefused, match="in use by running"):
-            forget(tmp_path, 0.4, print)
+            forget(Store.at(tmp_path), 0.4, print)
     finally:
         running.release()
     assert (tmp_path / IDENTITY).exists()
@@ -155,7 +156,7 @@ def test_a_report_has_what_only_the_launcher_knows(tmp_path):
     said: list[str] = []
     path = tmp_path / "reports" / "out.json"
     chaos = [Done(5.0, "kill-driver@time=1", "the driver was killed")]
-    write_report(path, tmp_path / "store", Outcome(0, "", 2, 41.23456), 12.3456, chaos, said.append)
+    write_report(path, Store.at(tmp_path / "store"), Outcome(0, "", 2, 41.23456), 12.3456, chaos, said.append)
     assert json.loads(path.read_text())["launcher"] == {
         "exitCode": 0,
         "seconds": 41.235,
@@ -168,7 +169,7 @@ def test_a_report_has_what_only_the_launcher_knows(tmp_path):
 
 def test_a_report_that_cannot_be_written_is_said(tmp_path):
     said: list[str] = []
-    write_report(tmp_path, tmp_path / "store", Outcome(0, "", 1, 1.0), 0.0, [], said.append)
+    write_report(tmp_path, Store.at(tmp_path / "store"), Outcome(0, "", 1, 1.0), 0.0, [], said.append)
     assert said == [f"no report: {tmp_path}: Is a directory"]
 
 
@@ -208,7 +209,7 @@ def test_logs_of_the_last_failed_runs_are_kept(tmp_path):
     (work / "spark-defaults.conf").write_text("secret")
     for day in range(1, 8):
         (tmp_path / "store" / "logs" / f"2026010{day}-000000").mkdir(parents=True)
-    line = keep_logs(work, tmp_path / "store")
+    line = keep_logs(work, Store.at(tmp_path / "store"))
     kept = Path(line.removeprefix("logs: "))
     found = sorted(str(path.relative_to(kept)) for path in kept.rglob("*") if path.is_file())
     assert found == ["127.0.0.2/work/app/0/stderr", "driver-1.err"]

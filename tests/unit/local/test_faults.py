@@ -9,6 +9,7 @@ from rekindle.local.chaos import parse_fault
 from rekindle.local.faults import Chaos, is_due
 from rekindle.local.progress import Progress
 from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.store import Store
 from tests.unit.local.records import finished, run_started, stage_started
 
 
@@ -49,7 +50,7 @@ class World:
         self.nodes = fakes
         self.said: list[str] = []
         self.driver, self.progress = FakeDriver(), progress
-        self.chaos = Chaos(tuple(map(parse_fault, texts)), fakes, tmp_path, progress, self.said.append)
+        self.chaos = Chaos(tuple(map(parse_fault, texts)), fakes, Store.at(tmp_path), progress, self.said.append)
 
     def at(self, seconds, *records):
         for record in records:

@@ -84,16 +84,16 @@ def test_executors_are_as_the_fields_say_and_else_as_spark_conf_says(spec, shape
 
 def test_settings_become_conf_with_an_absolute_store(folder):
     submission = plan(folder, speculation={"enabled": True}, recovery={"store": "results"})
-    assert submission.store == folder / "results"
+    assert submission.store.folder == folder / "results"
     assert submission.conf["spark.rekindle.recovery.store"] == str(folder / "results")
     assert submission.conf["spark.rekindle.speculation.enabled"] == "true"
     assert submission.conf["spark.scheduler.mode"] == "FAIR"
 
 
 def test_the_store_is_beside_the_manifest_unless_said_otherwise(folder):
-    assert plan(folder).store == folder / ".rekindle" / "flights"
+    assert plan(folder).store.folder == folder / ".rekindle" / "flights"
     elsewhere = plan_submission(application(), folder, nodes=1, store=folder / "x", store_limit=5)
-    assert elsewhere.store == folder / "x"
+    assert elsewhere.store.folder == folder / "x"
     assert elsewhere.settings.recovery.store_limit == 5
 
 

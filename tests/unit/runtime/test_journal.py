@@ -10,17 +10,17 @@ import pytest
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.journal import Journal, JournalFollower, note, read_run
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.store import PosixStore
+from rekindle.runtime.store import Store
 
 LAYOUT = RunLayout(1)
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> PosixStore:
-    return PosixStore(tmp_path)
+def store(tmp_path: Path) -> Store:
+    return Store.at(tmp_path)
 
 
-def journal(store: PosixStore, writer: str = "one") -> Journal:
+def journal(store: Store, writer: str = "one") -> Journal:
     return Journal(store, LAYOUT, writer)
 
 
@@ -42,7 +42,7 @@ def test_append_continues_behind_what_was_replayed(store):
     second = journal(store, "two")
     second.replay()
     second.append([note(2.0, "B")])
-    assert names(read_run(store.root)) == ["A", "B"]
+    assert names(read_run(store)) == ["A", "B"]
 
 
 def test_a_second_writer_loses_at_its_first_append(store):
@@ -53,7 +53,7 @@ def test_a_second_writer_loses_at_its_first_append(store):
     successor.append([note(2.0, "B")])
     with pytest.raises(Fenced, match="another driver has taken over"):
         zombie.append([note(3.0, "late")])
-    assert names(read_run(store.root)) == ["A", "B"]
+    assert names(read_run(store)) == ["A", "B"]
 
 
 @pytest.mark.parametrize("keep", [0, 1, 30, -2, -15])
@@ -61,11 +61,11 @@ def test_a_cut_segment_is_refused_by_name_and_left_as_it_is(store, keep):
     writer = journal(store)
     writer.append([note(1.0, "A"), note(1.5, "B")])
     writer.append([note(2.0, "C")])
-    path = store.root / LAYOUT.segment(2)
+    path = store.folder / LAYOUT.segment(2)
     path.write_bytes(path.read_bytes()[:keep])
     before = path.read_bytes()
     with pytest.raises(StoreRefused, match=r"(?s)journal is damaged at .*00000002.*--fresh"):
-        read_run(store.root)
+        read_run(store)
     assert path.read_bytes() == before
 
 
@@ -73,32 +73,32 @@ def test_a_changed_segment_is_found_by_the_one_after_it(store):
     writer = journal(store)
     writer.append([note(1.0, "A")])
     writer.append([note(2.0, "B")])
-    path = store.root / LAYOUT.segment(1)
+    path = store.folder / LAYOUT.segment(1)
     path.write_bytes(path.read_bytes().replace(b'"A"', b'"X"'))
     with pytest.raises(StoreRefused, match="00000002"):
-        read_run(store.root)
+        read_run(store)
 
 
 def test_a_missing_segment_is_refused(store):
     writer = journal(store)
     for t in range(3):
         writer.append([note(float(t), "A")])
-    (store.root / LAYOUT.segment(2)).unlink()
+    (store.folder / LAYOUT.segment(2)).unlink()
     with pytest.raises(StoreRefused, match=r"00000002.*missing"):
-        read_run(store.root)
+        read_run(store)
 
 
 def test_a_newer_format_asks_for_the_version_that_wrote_it(store):
     journal(store).append([note(1.0, "A")])
-    path = store.root / LAYOUT.segment(1)
+    path = store.folder / LAYOUT.segment(1)
     header, *rest = path.read_text().splitlines()
     path.write_text("\n".join([json.dumps({**json.loads(header), "format": 99}), *rest]) + "\n")
     with pytest.raises(StoreRefused, match=r"(?s)format 99.*the version of rekindle that wrote"):
-        read_run(store.root)
+        read_run(store)
 
 
 def test_a_follower_sees_new_records_once_and_moves_to_a_new_run(store):
-    follower = JournalFollower(store.root)
+    follower = JournalFollower(store)
     assert follower.poll() == []
     writer = journal(store)
     writer.append([note(1.0, "A")])

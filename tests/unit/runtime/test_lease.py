@@ -10,12 +10,12 @@ import pytest
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.layout import LEASE
 from rekindle.runtime.lease import Lease
-from rekindle.runtime.store import PosixStore
+from rekindle.runtime.store import Store
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> PosixStore:
-    return PosixStore(tmp_path)
+def store(tmp_path: Path) -> Store:
+    return Store.at(tmp_path)
 
 
 def test_a_second_driver_is_refused_while_the_first_renews(store):

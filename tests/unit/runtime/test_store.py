@@ -1,53 +1,26 @@
-"""put_if_absent: whole or not at all, first wins."""
+"""A store in a folder, and where a store may be at all."""
 
 from __future__ import annotations
 
 import errno
 import os
-import threading
 from pathlib import Path
 
 import pytest
 
-from rekindle.runtime.errors import StoreFull, StoreRefused
-from rekindle.runtime.store import PosixStore
+from rekindle.runtime.errors import PipelineMisuse, StoreFull, StoreRefused
+from rekindle.runtime.storage import PosixStorage, S3Storage
+from rekindle.runtime.store import Store, s3_options
+from tests.unit.runtime.store_contract import StoreContract
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> PosixStore:
-    return PosixStore(tmp_path / "store")
+def store(tmp_path: Path) -> Store:
+    return Store.at(tmp_path / "store")
 
 
-def test_the_first_writer_of_a_name_wins(store):
-    assert store.put_if_absent("a/b.json", b"first")
-    assert not store.put_if_absent("a/b.json", b"second")
-    assert store.get("a/b.json") == b"first"
-
-
-@pytest.mark.requirement("S2-46")
-def test_of_many_at_the_same_moment_exactly_one_wins(store):
-    barrier, wins = threading.Barrier(8), []
-
-    def contend(number: int) -> None:
-        barrier.wait(timeout=10)
-        if store.put_if_absent("name", str(number).encode()):
-            wins.append(number)
-
-    threads = [threading.Thread(target=contend, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=10)
-    assert len(wins) == 1
-    assert store.get("name") == str(wins[0]).encode()
-
-
-def test_names_lists_one_level_sorted_and_nothing_for_what_is_not_there(store):
-    store.put_if_absent("m/2", b"")
-    store.put_if_absent("m/1", b"")
-    assert store.names("m") == ["1", "2"]
-    assert store.names("nowhere") == []
-    assert store.get("nowhere") is None
+class TestFolder(StoreContract):
+    """The contract, kept by a folder."""
 
 
 def test_a_failed_write_leaves_neither_the_name_nor_a_leftover(store, monkeypatch):
@@ -59,19 +32,71 @@ def test_a_failed_write_leaves_neither_the_name_nor_a_leftover(store, monkeypatc
         store.put_if_absent("name", b"data")
     monkeypatch.undo()
     assert store.get("name") is None
-    assert os.listdir(store.root / ".aside") == []
+    assert os.listdir(store.folder / ".aside") == []
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path):
     (tmp_path / "file").write_text("in the way")
-    with pytest.raises(StoreRefused, match=r"(?s)cannot write to the store: .*file.*recovery\.store must be a folder"):
-        PosixStore(tmp_path / "file" / "store")
+    with pytest.raises(StoreRefused, match=r"(?s)cannot use the store .*file/store: .*recovery\.store must be a place"):
+        Store.at(tmp_path / "file" / "store").probe()
 
 
-def test_delete_takes_a_name_or_everything_below_it(store):
-    store.put_if_absent("data/a/1", b"")
-    store.put_if_absent("data/b", b"")
-    store.delete("data/a")
-    store.delete("data/b")
-    store.delete("data/never")
-    assert store.names("data") == []
+class Forgetful(PosixStorage):
+    """A server that ignores conditions of a put, as some do."""
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        self.replace(name, data)
+        return True
+
+
+def test_a_place_that_overwrites_what_is_there_is_refused(tmp_path):
+    store = Store(Forgetful(str(tmp_path)))
+    with pytest.raises(StoreRefused, match=r"(?s)overwrites what it was asked to create only if absent.*If-None-Match"):
+        store.probe()
+    assert store.names(".aside") == []
+
+
+@pytest.mark.parametrize("place", ["gs://bucket/x", "s3://", "hdfs://host/x", "https://bucket.example/x"])
+def test_a_place_of_another_kind_is_refused_by_name(place):
+    with pytest.raises(PipelineMisuse, match=rf"(?s)recovery\.store: {place} is neither .*s3://bucket/prefix"):
+        Store.at(place)
+
+
+def test_a_folder_may_be_named_by_a_url():
+    assert Store.at("file:///data/store").folder == Path("/data/store")
+
+
+@pytest.mark.parametrize(
+    ("place", "location", "uri"),
+    [
+        ("s3://bucket", "s3://bucket", "s3a://bucket/runs/x"),
+        ("s3://bucket/", "s3://bucket", "s3a://bucket/runs/x"),
+        ("s3a://bucket/a/b/", "s3://bucket/a/b", "s3a://bucket/a/b/runs/x"),
+    ],
+)
+def test_a_bucket_is_named_as_users_do_and_read_as_spark_does(place, location, uri):
+    storage = Store.at(place).storage
+    assert isinstance(storage, S3Storage)
+    assert (storage.location, storage.uri("runs/x")) == (location, uri)
+
+
+def test_a_bucket_is_reached_as_spark_is_told_to():
+    conf = {
+        "spark.hadoop.fs.s3a.endpoint": "store.example:9000",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.access.key": "everyone",
+        "spark.hadoop.fs.s3a.bucket.mine.access.key": "me",
+        "spark.hadoop.fs.s3a.secret.key": "secret",
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-central-1",
+    }
+    assert dict(s3_options("mine", conf)) == {
+        "endpoint": "http://store.example:9000",
+        "region": "eu-central-1",
+        "access_key_id": "me",
+        "secret_access_key": "secret",
+    }
+    assert dict(s3_options("other", conf))["access_key_id"] == "everyone"
+    assert s3_options("mine", {"spark.hadoop.fs.s3a.endpoint": "store.example"}) == (
+        ("endpoint", "https://store.example"),
+    )
+    assert s3_options("mine", {}) == ()

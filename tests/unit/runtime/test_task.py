@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from rekindle.runtime.stage_run import by_value
 from rekindle.runtime.task import WriterSpec, _sums, make_writer
 
-SPEC = WriterSpec("root", "stage", "writer", "manifests", ("data",), "parquet", ("a",), hashed=True)
+SPEC = WriterSpec(None, "stage", "writer", "manifests", ("data",), "parquet", ("a",), hashed=True)
 
 
 def test_the_writer_needs_no_rekindle_where_it_runs(tmp_path):

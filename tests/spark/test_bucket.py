@@ -1,0 +1,174 @@
+"""A store in a bucket of a real S3 server: the contract of every store, words for what can go wrong, and runs that
+give the same answers and save the same work as with a folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.manifest import StoredFile
+from rekindle.runtime.store import Store
+from tests.faults.harness import Application, chain_is_right
+from tests.tools.bucket import Server, bucket_server
+from tests.tools.connector import CONNECTOR
+from tests.unit.runtime.store_contract import StoreContract
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with bucket_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture
+def store(server: Server, tmp_path: Path) -> Store:
+    return Store.at(server.place(f"a/{tmp_path.name}"), server.spark_conf)
+
+
+class TestBucket(StoreContract):
+    """The contract, kept by a bucket."""
+
+
+def test_a_client_that_sends_a_put_again_takes_its_own_object_for_its_own(store):
+    """The answer to the first one may have been lost."""
+    assert store.put_if_absent("journal/1", b'{"writer": "me"}')
+    assert store.put_if_absent("journal/1", b'{"writer": "me"}')
+    assert not store.put_if_absent("journal/1", b'{"writer": "you"}')
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"spark.hadoop.fs.s3a.secret.key": "wrong"}, "SignatureDoesNotMatch"),
+        ({"spark.hadoop.fs.s3a.access.key": "nobody"}, "No user exists"),
+    ],
+)
+def test_keys_that_do_not_fit_are_said_in_a_line(server, changed, words):
+    stranger = Store.at(server.place("x"), {**server.spark_conf, **changed})
+    with pytest.raises(
+        StoreRefused, match=rf"^cannot use the store s3://stores/x: .*{words}[^\n]*\n-> recovery\.store"
+    ):
+        stranger.probe()
+
+
+def test_a_bucket_that_is_not_there_is_said(server):
+    with pytest.raises(StoreRefused, match="NoSuchBucket"):
+        Store.at("s3://nobody-s/x", server.spark_conf).names("runs")
+
+
+def test_a_bucket_that_cannot_be_asked_says_nothing_about_a_partition(store, server):
+    file = StoredFile("data/part.csv", 5)
+    assert "is not there" in (file.damage(store.storage) or "")
+    stranger = Store.at(store.location, {**server.spark_conf, "spark.hadoop.fs.s3a.secret.key": "wrong"})
+    with pytest.raises(ConnectionError):
+        file.damage(stranger.storage)
+    store.put_if_absent("data/part.csv", b"12345")
+    assert file.damage(store.storage) is None
+
+
+def chain(folder: Path, server: Server, seconds: str = "1.0", **more: object) -> Application:
+    spec = {"hadoopConf": server.hadoop_conf, "deps": CONNECTOR, **more}
+    place = server.place(folder.name)
+    return Application(folder, "chain.py", seconds, "sleep", "8", volumes=2, place=place, more=spec)
+
+
+@contextmanager
+def started(application: Application) -> Iterator[subprocess.Popen[str]]:
+    """`rekindle run`, which is ended with the block if it has not ended."""
+    running = subprocess.Popen(application.command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        yield running
+    finally:
+        if running.poll() is None:
+            running.terminate()
+            running.communicate(timeout=60)
+
+
+def wait_for(running: subprocess.Popen[str], words: str) -> None:
+    assert running.stderr is not None
+    assert any(words in line for line in running.stderr), f"it ended without saying {words!r}"
+
+
+@pytest.mark.requirement("S7-2", "S7-3", "S7-13", "S7-21")
+def test_what_a_bucket_holds_outlives_the_driver_and_what_it_lost_is_made_again(tmp_path: Path, server: Server):
+    application = chain(tmp_path, server)
+    lost = "lose-partition:stage=worked,partition=3@stage=doubled"
+    outcome = application.run("kill-driver@stage=worked,fraction=0.4", lost)
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(application)
+    assert outcome.report["drivers"] == 2
+    assert outcome.restarted()["worked"] <= 6
+    assert outcome.stage("numbers")["rerun"] == 0
+    assert [fault["fault"] for fault in outcome.report["launcher"]["chaos"]] == [
+        "kill-driver@stage=worked,fraction=0.4",
+        lost,
+    ]
+
+
+@pytest.mark.requirement("S7-14")
+def test_a_corrupt_object_is_found_and_inspect_tells(tmp_path: Path, server: Server):
+    application = chain(tmp_path, server, "0.2")
+    outcome = application.run("corrupt-partition:stage=numbers,partition=2@stage=worked")
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(application)
+    assert outcome.restarted()["numbers"] >= 1
+    told = subprocess.run(
+        [sys.executable, "-m", "rekindle.cli", "inspect", application.place],
+        env={**os.environ, **server.environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    ).stdout
+    assert "run 1: finished" in told
+    left = Store.at(application.place, server.spark_conf)
+    assert left.names("volume-0/runs/0001/data") == left.names("volume-1/runs/0001/data") == []
+
+
+def test_a_server_that_comes_back_within_a_minute_costs_nothing_but_time(tmp_path: Path):
+    with bucket_server(tmp_path / "server") as first:
+        application = chain(tmp_path, first)
+        with started(application) as running:
+            wait_for(running, "worked 2/8")
+            first.kill()
+            time.sleep(5)  # longer than any single request
+            with bucket_server(tmp_path / "server", first.port):
+                _, err = running.communicate(timeout=200)
+    assert running.returncode == 0, err
+    assert chain_is_right(application)
+    assert application.outcome(0, "", err).report["drivers"] == 1
+
+
+def test_a_server_that_is_gone_ends_the_run_and_the_next_one_goes_on(tmp_path: Path):
+    with bucket_server(tmp_path / "server") as first:
+        application = chain(tmp_path, first)
+        with started(application) as running:
+            wait_for(running, "worked 2/8")
+            first.kill()
+            _, err = running.communicate(timeout=250)
+    assert running.returncode == 4, err
+    assert f"cannot use the store {application.place}" in err
+    with bucket_server(tmp_path / "server", first.port):
+        outcome = application.run()
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(application)
+    assert outcome.stage("numbers")["rerun"] == 0
+    assert outcome.restarted()["worked"] <= 6
+
+
+def test_spark_without_its_connector_is_said_before_anything_runs(tmp_path: Path, server: Server):
+    application = chain(tmp_path, server, deps={})
+    outcome = application.run()
+    assert outcome.code == 3, outcome.err
+    assert "-> set spark.jars.packages to org.apache.hadoop:hadoop-aws:" in outcome.err
+    assert json.loads((tmp_path / "report.json").read_text())["stages"] == []

@@ -1,0 +1,130 @@
+"""A real S3 server for the tests: versitygw, built from its Go module once and kept outside the checkout.
+
+It keeps a bucket's objects as files of a folder and honours conditional puts, also of many writers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+MODULE, VERSION = "github.com/versity/versitygw/cmd/versitygw", "v1.8.0"
+BUCKET, KEY, SECRET = "stores", "rekindle", "not-a-secret"
+_BUILD_SECONDS = 900
+_START_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server with one bucket."""
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def kill(self) -> None:
+        """End it at once, as a lost machine does."""
+        self.process.kill()
+        self.process.wait(timeout=10)
+
+    def place(self, prefix: str) -> str:
+        return f"s3://{BUCKET}/{prefix}"
+
+    @property
+    def hadoop_conf(self) -> dict[str, str]:
+        """How Spark reaches it."""
+        return {
+            "fs.s3a.endpoint": self.endpoint,
+            "fs.s3a.endpoint.region": "us-east-1",
+            "fs.s3a.path.style.access": "true",
+            "fs.s3a.access.key": KEY,
+            "fs.s3a.secret.key": SECRET,
+        }
+
+    @property
+    def spark_conf(self) -> dict[str, str]:
+        return {f"spark.hadoop.{key}": value for key, value in self.hadoop_conf.items()}
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """How every client of S3 reaches it."""
+        return {
+            "AWS_ENDPOINT_URL": self.endpoint,
+            "AWS_ACCESS_KEY_ID": KEY,
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_REGION": "us-east-1",
+        }
+
+
+def find_go() -> str | None:
+    """The Go that builds the server."""
+    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
+
+
+def server_binary() -> Path:
+    """The server's program, built when it is not there yet. Raises OSError, with the remedy, without Go."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle"
+    binary = cache / f"versitygw-{VERSION}"
+    if binary.exists():
+        return binary
+    go = find_go()
+    if go is None:
+        raise OSError("the S3 server of the tests is built with Go 1.21 or newer, and there is none: install it")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        subprocess.run(
+            [go, "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"],
+            env={**os.environ, "GOBIN": folder, "CGO_ENABLED": "0"},
+            timeout=_BUILD_SECONDS,
+            check=True,
+        )
+        os.replace(Path(folder) / "versitygw", binary)
+    return binary
+
+
+@contextmanager
+def bucket_server(folder: Path, port: int | None = None) -> Iterator[Server]:
+    """A server whose bucket lies in `folder`, on a free port unless given; it is ended with the block."""
+    (folder / BUCKET).mkdir(parents=True, exist_ok=True)
+    port = port or _free_port()
+    command = [str(server_binary()), "--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET]
+    with open(folder / "server.log", "wb") as log:
+        process = subprocess.Popen([*command, "posix", str(folder)], stdout=log, stderr=log)
+    try:
+        _wait_for(process, port, folder / "server.log")
+        yield Server(port, process)
+    finally:
+        process.terminate()
+        try:
+            process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout=10)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline and process.poll() is None:
+        with socket.socket() as probe:
+            probe.settimeout(1)
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise OSError(f"the S3 server did not start: {log.read_text(errors='replace')[-2000:]}")
