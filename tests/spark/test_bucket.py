@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.manifest import StoredFile
 from rekindle.runtime.store import Store
 from tests.faults.harness import Application, chain_is_right
@@ -94,9 +95,13 @@ def started(application: Application) -> Iterator[subprocess.Popen[str]]:
             running.communicate(timeout=60)
 
 
-def wait_for(running: subprocess.Popen[str], words: str) -> None:
-    assert running.stderr is not None
-    assert any(words in line for line in running.stderr), f"it ended without saying {words!r}"
+def wait_for_partitions(application: Application, server: Server, stage: str, count: int) -> None:
+    """Return when that many partitions of a stage are stored."""
+    store = Store.at(application.place, server.spark_conf)
+    deadline = time.monotonic() + 150
+    while len(store.names(RunLayout(1).manifests(stage))) < count:
+        assert time.monotonic() < deadline, f"{stage} has no {count} partitions yet"
+        time.sleep(0.1)
 
 
 @pytest.mark.requirement("S7-2", "S7-3", "S7-13", "S7-21")
@@ -139,7 +144,7 @@ def test_a_server_that_comes_back_within_a_minute_costs_nothing_but_time(tmp_pat
     with bucket_server(tmp_path / "server") as first:
         application = chain(tmp_path, first)
         with started(application) as running:
-            wait_for(running, "worked 2/8")
+            wait_for_partitions(application, first, "worked", 2)
             first.kill()
             time.sleep(5)  # longer than any single request
             with bucket_server(tmp_path / "server", first.port):
@@ -153,7 +158,7 @@ def test_a_server_that_is_gone_ends_the_run_and_the_next_one_goes_on(tmp_path: P
     with bucket_server(tmp_path / "server") as first:
         application = chain(tmp_path, first)
         with started(application) as running:
-            wait_for(running, "worked 2/8")
+            wait_for_partitions(application, first, "worked", 2)
             first.kill()
             _, err = running.communicate(timeout=250)
     assert running.returncode == 4, err

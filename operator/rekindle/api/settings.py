@@ -110,7 +110,7 @@ class RecoverySpec(ApiModel):
     """Failures of the whole job that it survives, lost infrastructure included; unset is no bound."""
 
     store: str | None = None
-    """Folder of the stored results; relative to the manifest. Unset: chosen by who runs the job."""
+    """Folder of the stored results, relative to the manifest, or `s3://bucket/prefix`. Unset: chosen by who runs it."""
 
     volumes: int = Field(default=1, ge=1)
     """Volumes over which stored results are spread."""

@@ -45,7 +45,7 @@ def configure(
     """Add to `builder` what a pipeline needs of its session, and Rekindle's own options.
 
     Args:
-        store: a folder that the driver and all executors can reach.
+        store: a folder that the driver and all executors can reach, or `s3://bucket/prefix`.
         settings: all options as an object; or
         options: options by name, as in the manifest, for example `{"speculation.enabled": "true"}`.
 
