@@ -22,13 +22,16 @@ So few tasks need a clear difference and many tasks a small one.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, chain
 from operator import attrgetter
 from statistics import NormalDist, fmean, median
 
 from rekindle.core.events import SlowTasksFound
 from rekindle.core.execution import Execution, ExecutionVertex
+from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.options import NodeAwareOptions
 from rekindle.core.slow_tasks import GraphView, Slow
 
@@ -61,17 +64,19 @@ class NodeAwareSlowTaskDetector:
     ) -> list[Slow]:
         comparison = Comparison.of(tasks, warm_from, now, self.options)
         sick = {node: verdict for node in comparison.nodes() if (verdict := comparison.verdict(node))}
+        if not sick:
+            return []
         found: list[Slow] = []
-        for task in tasks if sick else ():
-            for node, verdict in sick.items():
-                slow = [one.attempt_id for one in task.executions if self._counts(one, node, now)]
-                if slow and not task.is_finished:
-                    found.append((task.id, tuple(slow), verdict.evidence(node, vertex)))
+        for task in tasks:
+            slow: dict[str, list[ExecutionAttemptID]] = {}
+            for one in () if task.is_finished else task.executions:
+                if one.node in sick and self._counts(one, now):
+                    slow.setdefault(one.node, []).append(one.attempt_id)
+            found += [(task.id, tuple(slow[node]), sick[node].evidence(node, vertex)) for node in sorted(slow)]
         return found
 
-    def _counts(self, execution: Execution, node: str, now: float) -> bool:
-        runs_there = execution.node == node and execution.state.is_running
-        return runs_there and execution.execution_time(now) >= self.options.lower_bound
+    def _counts(self, execution: Execution, now: float) -> bool:
+        return execution.state.is_running and execution.execution_time(now) >= self.options.lower_bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +113,74 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The attempts of one job vertex, each node against the others.
+class Ranking:
+    """Attempts in the order of their distance, so that the median without those of one node is found by halving.
 
-    `samples` are sorted by distance: what is left of them for a node is sorted too, and its medians cost one pass.
+    Attributes:
+        finished: [place -> how many of the attempts before it have finished], one more than there are attempts.
+        places: [node -> the places of its attempts that have finished, of those that run]
     """
 
     samples: tuple[Sample, ...]
+    finished: tuple[int, ...]
+    places: Mapping[str, tuple[Sequence[int], Sequence[int]]]
+
+    @classmethod
+    def of(cls, samples: Iterable[Sample]) -> Ranking:
+        ranked = tuple(sorted(samples, key=attrgetter("distance")))
+        places: dict[str, tuple[list[int], list[int]]] = {}
+        for place, one in enumerate(ranked):
+            places.setdefault(one.node, ([], []))[one.running].append(place)
+        return cls(ranked, tuple(accumulate((not one.running for one in ranked), initial=0)), places)
+
+    def of_node(self, node: str) -> Iterator[Sample]:
+        """The attempts on a node."""
+        for places in self.places.get(node, ()):
+            yield from (self.samples[place] for place in places)
+
+    def finished_without(self, node: str) -> int:
+        """How many attempts have finished elsewhere."""
+        return self.finished[-1] - len(self.places.get(node, ((), ()))[0])
+
+    def median_without(self, node: str) -> float | None:
+        """The median distance elsewhere, of what has finished and of what has run for longer than that already."""
+        own_finished, own_running = self.places.get(node, ((), ()))
+
+        def finished_before(place: int) -> int:
+            return self.finished[place] - bisect_left(own_finished, place)
+
+        def running_before(place: int) -> int:
+            return place - self.finished[place] - bisect_left(own_running, place)
+
+        middle = self._median(finished_before)
+        if middle is None:
+            return None
+        above = bisect_right(self.samples, middle, key=attrgetter("distance"))
+        sooner = running_before(above)
+        return self._median(lambda place: finished_before(place) + max(0, running_before(place) - sooner))
+
+    def _median(self, counted_before: Callable[[int], int]) -> float | None:
+        """The median distance of the attempts that are counted; `counted_before` says how many are before a place."""
+        count = counted_before(len(self.samples))
+        if not count:
+            return None
+        places = range(len(self.samples))
+        lower, upper = (
+            self.samples[bisect_right(places, rank, key=lambda place: counted_before(place + 1))].distance
+            for rank in ((count - 1) // 2, count // 2)
+        )
+        return (lower + upper) / 2
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The attempts of one job vertex, each node against the others.
+
+    Attributes:
+        rankings: [whether they started cold -> those attempts]
+    """
+
+    rankings: Mapping[bool, Ranking]
     by_bytes: bool
     options: NodeAwareOptions
 
@@ -125,32 +191,40 @@ class Comparison:
         timed = [one for task in tasks for one in task.executions if _is_timed(one, now)]
         known = [one.input_bytes for one in timed if one.input_bytes is not None]
         typical = median(known) if 2 * len(known) > len(timed) else 0.0
-        samples = (_sample(one, typical, warm_from, now) for one in timed)
-        return cls(tuple(sorted(samples, key=attrgetter("distance"))), typical > 0, options)
+        samples = [_sample(one, typical, warm_from, now) for one in timed]
+        rankings = {cold: Ranking.of(one for one in samples if one.cold is cold) for cold in (False, True)}
+        return cls(rankings, typical > 0, options)
 
     def nodes(self) -> list[str]:
         """Where attempts run that may be slow."""
-        return sorted({one.node for one in self.samples if one.running and one.seconds >= self.options.lower_bound})
+        return sorted({one.node for one in self._samples() if one.running and one.seconds >= self.options.lower_bound})
 
     def verdict(self, node: str) -> Verdict | None:
         """None when the node may be as good as the others."""
-        elsewhere = [one for one in self.samples if one.node != node]
-        finished = [one for one in elsewhere if not one.running]
+        finished = sum(ranking.finished_without(node) for ranking in self.rankings.values())
         if not finished:
             return None
-        typical = {cold: _median(one for one in elsewhere if one.cold is cold) for cold in (False, True)}
-        spread = self._spread(finished, typical)
-        here = [(one, far) for one in self.samples if one.node == node if (far := self._far(one, typical)) is not None]
-        every = [(one, far) for one, far in here if not one.running or far > 0]
+        typical = {cold: ranking.median_without(node) for cold, ranking in self.rankings.items()}
+        here = [one for ranking in self.rankings.values() for one in ranking.of_node(node)]
+        distances = [(one, far) for one in here if (far := self._far(one, typical)) is not None]
+        every = [(one, far) for one, far in distances if not one.running or far > 0]
         running = [(one, far) for one, far in every if one.running and one.seconds >= self.options.lower_bound]
-        nodes = len({one.node for one in self.samples})
-        for some, comparisons in ((every, nodes), (running, len(self.samples))) if running else ():
-            margin = self._margin(spread, len(some), len(finished), comparisons)
+        if not running:
+            return None
+        attempts = sum(len(ranking.samples) for ranking in self.rankings.values())
+        nodes = len({node for ranking in self.rankings.values() for node in ranking.places})
+        for some, comparisons in ((every, nodes), (running, attempts)):
             mean = fmean(far for _, far in some)
+            if mean <= math.log(self.options.tolerated_factor):
+                continue  # within any margin: most nodes end here, before all the others are looked at
+            margin = self._margin(self._spread(node, typical), len(some), finished, comparisons)
             if mean > margin:
-                rate = self.options.false_alarm_rate
-                return Verdict(math.exp(mean), math.exp(margin), len(some), len(elsewhere), self.by_bytes, rate)
+                rate, elsewhere = self.options.false_alarm_rate, attempts - len(here)
+                return Verdict(math.exp(mean), math.exp(margin), len(some), elsewhere, self.by_bytes, rate)
         return None
+
+    def _samples(self) -> Iterator[Sample]:
+        return chain.from_iterable(ranking.samples for ranking in self.rankings.values())
 
     def _far(self, one: Sample, typical: dict[bool, float | None]) -> float | None:
         """How far an attempt is from what is typical elsewhere; None when that cannot be said."""
@@ -164,10 +238,11 @@ class Comparison:
         left = one.seconds - self.options.cold_start
         return math.log(left / one.work) - other if left > 0 else None
 
-    def _spread(self, finished: Sequence[Sample], typical: dict[bool, float | None]) -> float:
+    def _spread(self, node: str, typical: dict[bool, float | None]) -> float:
         """Of distances elsewhere: what is usual, corrected by what is seen. The median, so one sick node more
         does not hide this one."""
         usual, weight = self._usual()
+        finished = (one for one in self._samples() if one.node != node and not one.running)
         far = [abs(one.distance - middle) for one in finished if (middle := typical[one.cold]) is not None]
         seen = 1.4826 * median(far) if len(far) > 2 else usual
         return math.sqrt((weight * usual**2 + len(far) * seen**2) / (weight + len(far)))
@@ -205,16 +280,6 @@ def _work(input_bytes: int | None, typical: float) -> float:
     if input_bytes is None or typical <= 0:
         return 1.0
     return max(input_bytes / typical, _LEAST_SHARE_OF_TYPICAL_INPUT)
-
-
-def _median(samples: Iterable[Sample]) -> float | None:
-    """The median distance, of what has finished and of what has run for longer than that already."""
-    samples = list(samples)
-    finished = [one.distance for one in samples if not one.running]
-    if not finished:
-        return None
-    middle = median(finished)
-    return median([*finished, *(one.distance for one in samples if one.running and one.distance > middle)])
 
 
 def _warm_from(tasks: Iterable[ExecutionVertex]) -> dict[str, float]:

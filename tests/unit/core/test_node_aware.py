@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from statistics import NormalDist
+from statistics import NormalDist, median
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from benchmarks import detection
 from rekindle.core import events as ev
-from rekindle.core.node_aware import NodeAwareSlowTaskDetector, student
+from rekindle.core.node_aware import NodeAwareSlowTaskDetector, Ranking, Sample, student
 from rekindle.core.options import NodeAwareOptions, SpeculationOptions
 from tests.unit.core.dsl import Run, job
 
@@ -151,3 +153,30 @@ def test_the_margin_is_students():
     assert student(0.025, 1e9) == pytest.approx(NormalDist().inv_cdf(0.975))
     assert student(0.025, 20) == pytest.approx(2.086, abs=0.002)
     assert student(0.0005, 10) == pytest.approx(4.587, abs=0.1)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Sample,
+            node=st.sampled_from("abc"),
+            seconds=st.just(1.0),
+            work=st.just(1.0),
+            distance=st.integers(-4, 4).map(float),
+            running=st.booleans(),
+            cold=st.just(False),
+        )
+    )
+)
+def test_medians_without_a_node_are_those_of_a_list_without_it(samples):
+    ranking = Ranking.of(samples)
+    for node in "abcd":
+        elsewhere = [one for one in samples if one.node != node]
+        finished = [one.distance for one in elsewhere if not one.running]
+        assert ranking.finished_without(node) == len(finished)
+        expected = None
+        if finished:
+            longer = [one.distance for one in elsewhere if one.running and one.distance > median(finished)]
+            expected = median([*finished, *longer])
+        assert ranking.median_without(node) == expected
+        assert Counter(ranking.of_node(node)) == Counter(one for one in samples if one.node == node)
