@@ -59,12 +59,14 @@ def test_keys_that_do_not_fit_are_said_in_a_line(server, changed, words):
     with pytest.raises(
         StoreRefused, match=rf"^cannot use the store s3://stores/x: .*{words}[^\n]*\n-> recovery\.store"
     ):
-        stranger.probe()
+        stranger.prepare()
 
 
 def test_a_bucket_that_is_not_there_is_said(server):
     with pytest.raises(StoreRefused, match="NoSuchBucket"):
         Store.at("s3://nobody-s/x", server.spark_conf).names("runs")
+    with pytest.raises(StoreRefused, match="NoSuchBucket"):
+        Store.at("s3://nobody-s/x", server.spark_conf).get("rekindle.json")
 
 
 def test_a_bucket_that_cannot_be_asked_says_nothing_about_a_partition(store, server):

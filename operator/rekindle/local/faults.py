@@ -9,6 +9,7 @@ from rekindle.local.chaos import ON_PARTITIONS, Fault, FaultKind, find_host
 from rekindle.local.node import Node
 from rekindle.local.progress import Progress
 from rekindle.local.stored import corrupt_partition, lose_partition, lose_volume
+from rekindle.runtime.errors import StoreRefused
 from rekindle.runtime.store import Store
 
 
@@ -85,7 +86,13 @@ class Chaos:
         return [fault.text for fault in self._pending]
 
     def _do(self, fault: Fault, now: float, driver: Killable) -> str | None:
-        """Do one fault: what happened, or None while there is nothing to hit."""
+        """Do one fault: what happened, or None while there is nothing to hit, or it cannot be reached."""
+        try:
+            return self._hit(fault, now, driver)
+        except StoreRefused:
+            return None
+
+    def _hit(self, fault: Fault, now: float, driver: Killable) -> str | None:
         if fault.kind is FaultKind.KILL_DRIVER:
             driver.kill()
             return "the driver was killed"

@@ -108,6 +108,10 @@ class Follow:
         if now < self._next:
             return
         self._next = now + self._every
+        self.finish()
+
+    def finish(self) -> None:
+        """Take and tell all that is there."""
         for record in self._follower.poll():
             self._progress.add(record)
             if (text := describe(record)) is not None:

@@ -130,6 +130,7 @@ def keep_logs(work: Path, store: Store) -> str:
     kept = f"{_LOGS}/{time.strftime('%Y%m%d-%H%M%S')}"
     patterns = ("*.log", "*.err", "*/worker.log", "*/work/*/*/std*")
     try:
+        store.storage.prepare()
         for old in store.names(_LOGS)[: 1 - _LOGS_KEPT]:
             store.delete(f"{_LOGS}/{old}")
         for log in [log for pattern in patterns for log in work.glob(pattern)]:
@@ -166,7 +167,7 @@ def _drive(
         takeover=last_driver_is_gone(store),
     )
     outcome = supervisor.run()
-    follow.step(time.time(), None)
+    follow.finish()
     for text in chaos.missed:
         screen.line(f"chaos: did not happen: {text}")
     if outcome.code not in (SUCCESS, INTERRUPTED):

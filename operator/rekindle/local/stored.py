@@ -1,7 +1,6 @@
 """What chaos does to a store: lose or corrupt a partition of the newest run, lose a volume."""
 
-from rekindle.runtime.committed import CommittedPartitions
-from rekindle.runtime.layout import RunLayout, run_numbers
+from rekindle.runtime.layout import RunLayout, parse_manifest_name, run_numbers
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.store import Store
 
@@ -13,9 +12,14 @@ def find_partition(store: Store, stage: str, partition: int) -> Manifest | None:
     numbers = run_numbers(store)
     if not numbers:
         return None
-    manifests = CommittedPartitions(store, RunLayout(numbers[-1])).scan(stage)
-    versions = [manifest for manifest in manifests if manifest.partition == partition]
-    return max(versions, key=lambda manifest: manifest.version, default=None)
+    layout = RunLayout(numbers[-1])
+    names = map(parse_manifest_name, store.names(layout.manifests(stage)))
+    versions = [name[1] for name in names if name is not None and name[0] == partition]
+    data = store.get(layout.manifest(stage, partition, max(versions))) if versions else None
+    try:
+        return Manifest.parse(data) if data is not None else None
+    except ValueError:
+        return None
 
 
 def lose_partition(store: Store, stage: str, partition: int) -> bool:
@@ -40,10 +44,11 @@ def corrupt_partition(store: Store, stage: str, partition: int) -> bool:
 def lose_volume(store: Store, volume: int) -> bool:
     """Remove all that a volume holds. False while it holds nothing."""
     folder = f"volume-{volume}"
-    held = store.names(folder)
-    for name in held:
+    if not store.holds(folder):
+        return False
+    for name in store.names(folder):
         store.delete(f"{folder}/{name}")
-    return bool(held)
+    return True
 
 
 def _files(store: Store, stage: str, partition: int) -> dict[str, bytes]:

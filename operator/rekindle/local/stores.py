@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import psutil
 
+from rekindle.runtime.errors import StoreRefused
 from rekindle.runtime.layout import IDENTITY, LEASE
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.open_run import begin_anew
@@ -22,7 +23,7 @@ def last_driver_is_gone(store: Store) -> bool:
     try:
         lease = json.loads(store.get(LEASE) or b"")
         return lease["host"] == socket.gethostname() and not psutil.pid_exists(int(lease["pid"]))
-    except (ValueError, KeyError, TypeError):
+    except (StoreRefused, ValueError, KeyError, TypeError):
         return False
 
 
@@ -39,6 +40,7 @@ def forget(store: Store, lease_seconds: float, say: Callable[[str], None]) -> No
     """
     if not store.exists(IDENTITY):
         return
+    store.prepare()
     lease = Lease(store, f"fresh-{socket.gethostname()}-{os.getpid()}", lease_seconds)
     lease.acquire(
         takeover=last_driver_is_gone(store),

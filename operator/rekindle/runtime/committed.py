@@ -38,7 +38,7 @@ class CommittedPartitions:
 
     def scan(self, stage: str) -> list[Manifest]:
         """Read the manifests of `stage` that appeared since the last scan, of any version."""
-        found = _together(lambda key: self._read(stage, *key), list(self._unread(stage)))
+        found = self._together(lambda key: self._read(stage, *key), list(self._unread(stage)))
         manifests = [manifest for manifest in found if manifest is not None]
         for manifest in manifests:
             self.manifests.setdefault(stage, {})[(manifest.partition, manifest.version)] = manifest
@@ -54,7 +54,7 @@ class CommittedPartitions:
 
     def all_missing(self, manifests: Sequence[Manifest]) -> dict[int, str]:
         """[partition -> why] of those of `manifests` whose data cannot be read as written."""
-        found = zip(manifests, _together(self.missing, manifests), strict=True)
+        found = zip(manifests, self._together(self.missing, manifests), strict=True)
         return {manifest.partition: why for manifest, why in found if why}
 
     def corrupt(self, manifest: Manifest) -> str | None:
@@ -102,10 +102,9 @@ class CommittedPartitions:
             return None
         return manifest
 
-
-def _together(look: Callable[[T], R], items: Sequence[T]) -> list[R]:
-    """`look` at each item, at several at a time: in a bucket each look is a request to wait for."""
-    if len(items) < 2:
-        return [look(item) for item in items]
-    with ThreadPoolExecutor(min(_LOOKED_AT_ONCE, len(items)), "rekindle-look") as pool:
-        return list(pool.map(look, items))
+    def _together(self, look: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """`look` at each item, in a bucket at several at a time: there each look is a request to wait for."""
+        if self.store.folder is not None or len(items) < 2:
+            return [look(item) for item in items]
+        with ThreadPoolExecutor(min(_LOOKED_AT_ONCE, len(items)), "rekindle-look") as pool:
+            return list(pool.map(look, items))

@@ -18,6 +18,8 @@ from rekindle.runtime.stage_run import StageRun
 from rekindle.runtime.state import RunState
 from rekindle.runtime.task import WriterSpec
 
+_MANIFEST_SECONDS = 120.0
+
 
 class StageDriver:
     """Plans stages and submits their jobs.
@@ -69,8 +71,28 @@ class StageDriver:
         for job in stale:
             job.cancel()
         missing = {partition: version for partition, version in wanted.items() if covered.get(partition) != version}
-        if missing and not stale:
+        if missing and not stale and not self._wait_for_manifests(run, missing, now):
             run.submit(missing)
+
+    def _wait_for_manifests(self, run: StageRun, missing: dict[int, int], now: float) -> bool:
+        """Whether a job has ended well that wrote some of these partitions, so that their manifests must come.
+
+        A network file system may show them late. Where executors write to another place than the driver reads, they
+        never come, and to run the tasks again would be of no use.
+        """
+        written = run.written() & {one for one, version in missing.items() if run.version_of(one) == version}
+        if not written:
+            run.unseen_since = None
+            return False
+        run.unseen_since = now if run.unseen_since is None else run.unseen_since
+        if now - run.unseen_since > _MANIFEST_SECONDS:
+            raise StoreRefused(
+                f"stage {run.stage.name}: the tasks of partitions {sorted(written)} have ended well, but what they "
+                f"stored is not in {self.state.open_run.store}",
+                remedy="recovery.store must be one place for driver and executors: is the volume mounted on all?",
+                stage=run.stage.name,
+            )
+        return True
 
     def _plan(self, stage: Stage, inputs: tuple[tuple[str, tuple[int, ...]], ...], now: float) -> None:
         """Plan a stage, unless an input has lost data that it needs: then the core restarts the producers."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rekindle.core.events import FailureCause, FailureKind
 from rekindle.core.ids import ResultPartitionID
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull
+from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull, StoreRefused
 from rekindle.runtime.layout import partition_of_path
 from rekindle.runtime.tracebacks import users_lines
 
@@ -27,6 +27,7 @@ _INFRASTRUCTURE = (
     "executor decommission",
 )
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
+_BUCKET_ERROR = re.compile(r"^rekindle\.runtime\.storage\.BucketError: (.*)$", re.MULTILINE)
 _TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")
 
 
@@ -49,6 +50,9 @@ def classify_task_error(text: str, stage: Stage, partition: int | None, damaged:
     """The failure behind the error message of one of Spark's tasks."""
     if any(mark in text for mark in _NO_SPACE):
         return _no_space(stage, partition)
+    silent = _BUCKET_ERROR.search(text)
+    if silent is not None:
+        return _store_silent(stage, partition, silent[1])
     read = partition_of_path(text)
     if read is not None and read[0] != stage.name and damaged(*read):
         lost = ResultPartitionID(read[0], read[1])
@@ -115,6 +119,18 @@ def _no_space(stage: Stage, partition: int | None) -> Failure:
         partition=partition,
     )
     return Failure(FailureCause(FailureKind.TASK, message), error, partition, fatal=True)
+
+
+def _store_silent(stage: Stage, partition: int | None, why: str) -> Failure:
+    """A bucket did not answer an executor for longer than the executor asked."""
+    message = f"an executor cannot use the store: {why}"
+    error = StoreRefused(
+        f"stage {stage.name}: {message}",
+        remedy="recovery.store must be a place that the driver and all executors can read and write",
+        stage=stage.name,
+        partition=partition,
+    )
+    return Failure(FailureCause(FailureKind.TASK, message), error, partition)
 
 
 def _most_recent(text: str) -> str:

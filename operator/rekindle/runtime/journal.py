@@ -91,16 +91,16 @@ class JournalFollower:
         """Records that appeared since the last call, in order."""
         try:
             runs = run_numbers(self._store)
-            if self._run is None:
-                if not runs:
-                    return []
-                self._run = runs[-1]
-            records = self._read_new()
-            if not records and runs and runs[-1] > self._run:
-                self._run, self._next = runs[-1], 1
-                records = self._read_new()
         except StoreRefused:
             return []  # the driver will say so, if it lasts
+        if self._run is None:
+            if not runs:
+                return []
+            self._run = runs[-1]
+        records = self._read_new()
+        if not records and runs and runs[-1] > self._run:
+            self._run, self._next = runs[-1], 1
+            records = self._read_new()
         return records
 
     def skip_existing(self) -> None:
@@ -111,10 +111,10 @@ class JournalFollower:
         assert self._run is not None
         records: list[Record] = []
         while True:
-            data = self._store.get(RunLayout(self._run).segment(self._next))
-            if data is None:
-                return records
             try:
+                data = self._store.get(RunLayout(self._run).segment(self._next))
+                if data is None:
+                    return records
                 records += _parse(str(self._next), data, None)
             except StoreRefused:
                 return records

@@ -24,6 +24,7 @@ class Lease:
 
     def __init__(self, store: Store, holder: str, seconds: float) -> None:
         self._store, self._holder, self._seconds = store, holder, seconds
+        self._hasty = store.hasty(seconds / 4)  # a renewal that comes late must not undo a successor's lease
         self._counter = 0
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -41,7 +42,7 @@ class Lease:
         """
         if not takeover:
             self.watch(waiting)
-        self._write(released=False)
+        self._write(self._store, released=False)
         self._thread = threading.Thread(target=self._renew, name="rekindle-lease", daemon=True)
         self._thread.start()
 
@@ -59,18 +60,18 @@ class Lease:
         if self._thread:
             self._thread.join(timeout=self._seconds)
         if not self.lost:
-            self._write(released=True)
+            self._write(self._hasty, released=True)
 
     def watch(self, waiting: Callable[[str], None] = lambda _: None) -> None:
         """Return when nobody holds the lease any more; raises as `acquire` does. Changes nothing."""
-        first = self._read()
+        first = self._read(self._store)
         if not first or first.get("released"):
             return
         waiting(str(first.get("holder")))
         deadline = time.monotonic() + self._seconds
         while time.monotonic() < deadline:
             time.sleep(min(0.2, self._seconds / 10))
-            current = self._read() or {}
+            current = self._read(self._store) or {}
             if current.get("released"):
                 return
             if current.get("counter") != first.get("counter") or current.get("holder") != first.get("holder"):
@@ -82,16 +83,17 @@ class Lease:
     def _renew(self) -> None:
         while not self._stop.wait(self._seconds / 4):
             try:
-                current = self._read()
+                current = self._read(self._hasty)
                 if current and current.get("holder") != self._holder:
                     self.lost = str(current.get("holder"))
                     return
-                self._write(released=False)
+                if not self._stop.is_set():
+                    self._write(self._hasty, released=False)
             except StoreRefused:
                 continue  # a full or unreachable store ends the run where data is written, not here
 
-    def _read(self) -> dict[str, object] | None:
-        data = self._store.get(LEASE)
+    def _read(self, store: Store) -> dict[str, object] | None:
+        data = store.get(LEASE)
         if data is None:
             return None
         try:
@@ -100,7 +102,7 @@ class Lease:
             return None
         return lease if isinstance(lease, dict) else None
 
-    def _write(self, *, released: bool) -> None:
+    def _write(self, store: Store, *, released: bool) -> None:
         self._counter += 1
         lease = {
             "holder": self._holder,
@@ -109,4 +111,4 @@ class Lease:
             "counter": self._counter,
             "released": released,
         }
-        self._store.replace(LEASE, json.dumps(lease).encode())
+        store.replace(LEASE, json.dumps(lease).encode())

@@ -37,7 +37,7 @@ class StoredFile:
             size, _ = tail(FOOTER_GUESS)
             if size != self.bytes:
                 return f"{self.path}: {size} bytes, {self.bytes} were written"
-            if self.footer is not None and footer_checksum(lambda length: tail(length)[1]) != self.footer:
+            if self.footer is not None and footer_checksum(lambda length: tail(length)[1], size) != self.footer:
                 return f"{self.path}: its footer is not what was written"
         except ConnectionError:
             raise
@@ -111,13 +111,17 @@ class Manifest:
         for file in self.files:
             if not file.path.endswith(".parquet"):
                 continue
-            with storage.reading(file.path) as path:
-                try:
-                    with pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as stored:
-                        for group in range(stored.num_row_groups):
-                            stored.read_row_group(group)
-                except Exception as error:  # whatever the library raises over damaged bytes
-                    return f"{file.path}: {str(error)[:200]}"
+            try:
+                with (
+                    storage.reading(file.path) as path,
+                    pyarrow.parquet.ParquetFile(path, page_checksum_verification=True) as stored,
+                ):
+                    for group in range(stored.num_row_groups):
+                        stored.read_row_group(group)
+            except ConnectionError:
+                raise
+            except Exception as error:  # whatever the library raises over damaged bytes
+                return f"{file.path}: {str(error)[:200]}"
         return None
 
 

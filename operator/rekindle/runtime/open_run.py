@@ -53,7 +53,7 @@ def open_run(
             changed since the run began. Nothing stored is changed.
         StoreFull: no space.
     """
-    store.probe()
+    store.prepare()
     identity = _identify(store, graph.name, volumes)
     writer = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
     lease = Lease(store, writer, lease_seconds)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rekindle.pipeline.sinks import FileSink
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import PipelineMisuse, StoreFull
+from rekindle.runtime.errors import InputLost, PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, combine_digests
 from rekindle.runtime.store import Store, is_url
 
@@ -73,28 +73,43 @@ def publish(stage: Stage, store: Store, manifests: Sequence[Manifest], identity:
         return sum(len(manifest.files) for manifest in manifests)
     aside = target.parent / f".{target.name}.rekindle-{uuid.uuid4().hex}"
     try:
-        count = _gather(aside, store, manifests, sink.format)
+        count = _gather(stage, aside, store, manifests, sink.format)
         (aside / _SUCCESS).write_text(json.dumps(_contents(identity, manifests)) + "\n")
         _swap(aside, target)
     except OSError as error:
-        shutil.rmtree(aside, ignore_errors=True)
         raise StoreFull(
             f"sink {stage.name}: cannot publish to {sink.path}: {error.strerror or error}",
             remedy="make the folder writable and run again: the result is stored, only publishing is repeated",
             stage=stage.name,
         ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
     return count
 
 
-def _gather(aside: Path, store: Store, manifests: Sequence[Manifest], file_format: str) -> int:
+def _gather(stage: Stage, aside: Path, store: Store, manifests: Sequence[Manifest], file_format: str) -> int:
     aside.mkdir(parents=True)
     count = 0
     for manifest in manifests:
         for number, file in enumerate(manifest.files):
             name = f"part-{manifest.partition:05d}-{number:03d}.{file_format}"
-            store.storage.fetch(file.path, str(aside / name))
+            _fetch(stage, store, file.path, aside / name)
             count += 1
     return count
+
+
+def _fetch(stage: Stage, store: Store, name: str, target: Path) -> None:
+    try:
+        store.storage.fetch(name, str(target))
+    except FileNotFoundError as error:
+        raise InputLost(
+            f"sink {stage.name}: {name} is gone",
+            remedy="run again: the next run makes it again",
+            stage=stage.name,
+        ) from error
+    except ConnectionError as error:
+        with store.errors(name):
+            raise error
 
 
 def _swap(aside: Path, target: Path) -> None:

@@ -58,6 +58,7 @@ class StageRun:
         unasked: [partition -> a running task of Spark's own speculation]
         stored_bytes: [partition -> bytes of stored partitions that only this partition is made from]
         digest_up_to: the highest id of a map task whose output was in the last digest of the map side.
+        unseen_since: when a job was first found to have ended well whose manifests are not there.
         unreadable: partitions that this plan cannot make, because its input for them is gone.
     """
 
@@ -74,6 +75,7 @@ class StageRun:
     noted: bool = False
     unasked: dict[int, TaskView] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
+    unseen_since: float | None = None
     digest_up_to: int = -1
     stored_bytes: Mapping[int, int] = field(default_factory=dict)
     reported_jobs: set[str] = field(default_factory=set)
@@ -186,6 +188,11 @@ class StageRun:
             if not job.ended and not job.cancelled
             for partition in job.partitions
         }
+
+    def written(self) -> set[int]:
+        """Partitions of jobs that have ended well."""
+        ended = (job for job in self.jobs if job.ended and not job.cancelled and job.error is None)
+        return {partition for job in ended for partition in job.partitions}
 
     def version_of(self, partition: int) -> int | None:
         """The version that this stage's jobs write for a partition, None when no job was asked for it."""

@@ -3,8 +3,8 @@
 Drivers and executors do here what they both must do. The module goes to the executors by value, as `task` does,
 so it imports nothing else of the project; `obstore` is needed only where a bucket is used.
 
-All errors are `OSError`: `FileNotFoundError` for a name that is not there, `ConnectionError` for a bucket that
-does not answer as it should, so that nothing is known of the name.
+All errors are `OSError`: `FileNotFoundError` for a name that is not there, `BucketError` for a bucket that does
+not answer as it should, so that nothing is known of the name.
 """
 
 from __future__ import annotations
@@ -14,23 +14,39 @@ import os
 import re
 import shutil
 import tempfile
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 PATIENCE = 60.0
 """Seconds: a server may be started again meanwhile."""
 
+SILENCE = 60.0
+"""Seconds that a request waits for the next byte."""
+
 _ASIDE = ".aside"
-_MOST_RETRIES = 100
-_BACKOFF_SECONDS = (0.5, 5.0)  # at first, and at most
-_REQUEST_SECONDS = 600  # a whole file
-_SILENT_SECONDS = 30
-_CONNECT_SECONDS = 5
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 5.0
+_REQUEST_SECONDS = 600.0  # a whole file
+_CONNECT_SECONDS = 5.0
+_PARTS_AT_ONCE = 4
 _DELETED_AT_ONCE = 1000
 _CHUNK = 8 << 20
+_STATUS = re.compile(r"status code: (4\d\d)")
+_PASSING = ("408", "409", "429")
 _ANSWER = re.compile(r"<Code>(?P<code>[^<]*)</Code>.*?<Message>(?P<message>[^<]*)</Message>")
+
+
+class BucketError(ConnectionError):
+    """A bucket that does not answer as it should. `final`: asking again is in vain."""
+
+    def __init__(self, message: str, *, final: bool = False) -> None:
+        super().__init__(message)
+        self.final = final
 
 
 class Storage(Protocol):
@@ -39,6 +55,10 @@ class Storage(Protocol):
     @property
     def location(self) -> str:
         """What a user calls this place: the folder, or `s3://bucket/prefix`."""
+
+    def prepare(self) -> None:
+        """Make what must be there before anything is written: once, by a driver, never by an executor, which would
+        take a volume that is not mounted for an empty one."""
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Create `name` with `data`, whole or not at all; False when another writer has created it before.
@@ -54,6 +74,9 @@ class Storage(Protocol):
 
     def names(self, folder: str) -> list[str]:
         """The last parts of the names directly below `folder`, sorted; [] when there are none."""
+
+    def holds(self, folder: str) -> bool:
+        """Whether there is any object below `folder`."""
 
     def replace(self, name: str, data: bytes) -> None:
         """Create or overwrite `name` as a whole."""
@@ -73,6 +96,9 @@ class Storage(Protocol):
     def uri(self, name: str) -> str:
         """How Spark reads `name`."""
 
+    def hasty(self, seconds: float) -> Storage:
+        """The same place for who cannot wait: each operation ends within about `seconds`."""
+
 
 class PosixStorage:
     """A folder that every driver and executor of the application can reach."""
@@ -83,6 +109,9 @@ class PosixStorage:
     @property
     def location(self) -> str:
         return self.root
+
+    def prepare(self) -> None:
+        os.makedirs(os.path.join(self.root, _ASIDE), exist_ok=True)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         target, aside = self._path(name), self._write_aside(data)
@@ -111,10 +140,13 @@ class PosixStorage:
         except (FileNotFoundError, NotADirectoryError):
             return []
 
+    def holds(self, folder: str) -> bool:
+        return any(files for _, _, files in os.walk(self._path(folder)))
+
     def replace(self, name: str, data: bytes) -> None:
-        target = self._path(name)
+        target, aside = self._path(name), self._write_aside(data)
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        os.replace(self._write_aside(data), target)
+        os.replace(aside, target)
 
     def delete(self, name: str) -> None:
         target = self._path(name)
@@ -145,13 +177,14 @@ class PosixStorage:
 
         return Path(self._path(name)).as_uri()
 
+    def hasty(self, seconds: float) -> Storage:
+        return self
+
     def _path(self, name: str) -> str:
         return os.path.join(self.root, name) if name else self.root
 
     def _write_aside(self, data: bytes) -> str:
-        folder = os.path.join(self.root, _ASIDE)
-        os.makedirs(folder, exist_ok=True)
-        aside = os.path.join(folder, uuid.uuid4().hex)
+        aside = os.path.join(self.root, _ASIDE, uuid.uuid4().hex)
         try:
             with open(aside, "wb") as file:
                 file.write(data)
@@ -171,79 +204,98 @@ class S3Storage:
         options: settings of the client that are not those of its environment, by obstore's names.
         patience: seconds for which a server that does not answer is asked again. Once that was in vain, it is asked
             only once each time, until it answers.
+        silence: seconds for which a request waits for the next byte.
     """
 
     def __init__(
-        self, bucket: str, prefix: str, options: tuple[tuple[str, str], ...] = (), patience: float = PATIENCE
+        self,
+        bucket: str,
+        prefix: str,
+        options: tuple[tuple[str, str], ...] = (),
+        patience: float = PATIENCE,
+        silence: float = SILENCE,
     ) -> None:
-        self.bucket, self.prefix, self.options, self.patience = bucket, prefix, options, patience
+        self.bucket, self.prefix, self.options = bucket, prefix, options
+        self.patience, self.silence = patience, silence
         self._gave_up = False
-        self._clients: dict[float, Any] = {}
+        self._opened: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_clients": {}}
+        return {**self.__dict__, "_gave_up": False, "_opened": None}
 
     @property
     def location(self) -> str:
         return f"s3://{self._path('').rstrip('/')}"
 
-    def put_if_absent(self, name: str, data: bytes) -> bool:
-        import obstore
+    def prepare(self) -> None:
+        """Nothing: a prefix is there once something is below it."""
 
-        try:
-            with self._errors(name):
-                obstore.put(self._client(), self._key(name), data, mode="create", use_multipart=False)
-        except FileExistsError:
-            return self.get(name) == data  # a put whose answer was lost was sent again by the client
-        return True
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        def put() -> bool:
+            try:
+                with self._errors(name):
+                    self._client().put(self._key(name), data, mode="create", use_multipart=False)
+            except FileExistsError:
+                return self._is_ours(name, data)
+            return True
+
+        return self._patiently(put)
 
     def get(self, name: str) -> bytes:
-        import obstore
+        def get() -> bytes:
+            with self._errors(name):
+                return bytes(self._client().get(self._key(name)).bytes())
 
-        with self._errors(name):
-            return bytes(obstore.get(self._client(), self._key(name)).bytes())
+        return self._patiently(get)
 
     def tail(self, name: str, length: int) -> tuple[int, bytes]:
-        import obstore
+        def tail() -> tuple[int, bytes]:
+            with self._errors(name):
+                found = self._client().get(self._key(name), options={"range": {"suffix": length}})
+                return int(found.meta["size"]), bytes(found.bytes())
 
-        with self._errors(name):
-            found = obstore.get(self._client(), self._key(name), options={"range": {"suffix": length}})
-            return int(found.meta["size"]), bytes(found.bytes())
+        return self._patiently(tail)
 
     def names(self, folder: str) -> list[str]:
-        import obstore
+        def names() -> list[str]:
+            with self._errors(folder):
+                found = self._client().list_with_delimiter(self._key(folder) or None)
+            paths = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
+            return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
 
-        prefix = self._key(folder)
-        with self._errors(folder):
-            found = obstore.list_with_delimiter(self._client(), prefix or None)
-        paths = [*found["common_prefixes"], *(one["path"] for one in found["objects"])]
-        return sorted({str(path).rstrip("/").rpartition("/")[2] for path in paths})
+        return self._patiently(names)
+
+    def holds(self, folder: str) -> bool:
+        return bool(self._below(folder))
 
     def replace(self, name: str, data: bytes) -> None:
-        import obstore
+        def put() -> None:
+            with self._errors(name):
+                self._client().put(self._key(name), data, use_multipart=False)
 
-        with self._errors(name):
-            obstore.put(self._client(), self._key(name), data)
+        self._patiently(put)
 
     def delete(self, name: str) -> None:
-        import obstore
+        key, below = self._key(name), self._below(name)
+        paths = [key, *below] if key else below
 
-        with self._errors(name):
-            client, key = self._client(), self._key(name)
-            below = [one["path"] for chunk in obstore.list(client, key) for one in chunk]
-            paths = [key, *below] if key else below
-            for first in range(0, len(paths), _DELETED_AT_ONCE):
-                with contextlib.suppress(FileNotFoundError):
-                    obstore.delete(client, paths[first : first + _DELETED_AT_ONCE])
+        def delete(some: list[str]) -> None:
+            with contextlib.suppress(FileNotFoundError), self._errors(name):
+                self._client().delete(some)
+
+        for first in range(0, len(paths), _DELETED_AT_ONCE):
+            some = paths[first : first + _DELETED_AT_ONCE]
+            self._patiently(partial(delete, some))
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[str]:
-        import obstore
+        def put() -> None:
+            with self._errors(name), open(path, "rb") as file:
+                self._client().put(self._key(name), file, max_concurrency=_PARTS_AT_ONCE)
 
         with _scratch_file() as path:
             yield path
-            with self._errors(name), open(path, "rb") as file:
-                obstore.put(self._client(), self._key(name), file)
+            self._patiently(put)
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[str]:
@@ -252,41 +304,84 @@ class S3Storage:
             yield path
 
     def fetch(self, name: str, target: str) -> None:
-        import obstore
+        def fetch() -> None:
+            with self._errors(name):
+                chunks = self._client().get(self._key(name)).stream(_CHUNK)
+                with open(target, "wb") as file:
+                    for chunk in chunks:
+                        file.write(chunk)
 
-        with self._errors(name), open(target, "xb") as file:
-            for chunk in obstore.get(self._client(), self._key(name)).stream(_CHUNK):
-                file.write(chunk)
+        self._patiently(fetch)
 
     def uri(self, name: str) -> str:
         return f"s3a://{self._path(name)}"
 
+    def hasty(self, seconds: float) -> Storage:
+        return S3Storage(self.bucket, self.prefix, self.options, patience=0.0, silence=seconds)
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """What `ask` returns, which is called again while the bucket does not answer."""
+        deadline = time.monotonic() + (0.0 if self._gave_up else self.patience)
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                answer = ask()
+            except BucketError as error:
+                if error.final or time.monotonic() + pause > deadline:
+                    self._gave_up = not error.final
+                    raise
+            except FileNotFoundError:
+                self._gave_up = False
+                raise
+            else:
+                self._gave_up = False
+                return answer
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _is_ours(self, name: str, data: bytes) -> bool:
+        """Whether an object that is in the way was written by an earlier request of this writer: the answer to that
+        one may have been lost."""
+        try:
+            return self.get(name) == data
+        except FileNotFoundError as error:
+            raise BucketError(f"s3://{self._path(name)}: another writer is in the way, and has not ended") from error
+
+    def _below(self, folder: str) -> list[str]:
+        """The keys of all objects below a folder."""
+
+        def below() -> list[str]:
+            with self._errors(folder):
+                chunks = self._client().list(self._key(folder) or None)
+                return [str(one["path"]) for chunk in chunks for one in chunk]
+
+        return self._patiently(below)
+
     def _client(self) -> Any:
-        patience = 0.0 if self._gave_up else self.patience
-        if patience not in self._clients:
+        if self._opened is None:
             from obstore.store import S3Store
 
             options: Any = dict(self.options)
-            self._clients[patience] = S3Store(
+            keys = {name: options.pop(name, None) for name in ("access_key_id", "secret_access_key", "session_token")}
+            if keys["access_key_id"]:  # all or none: a token of the environment does not fit to keys from elsewhere
+                options["credential_provider"] = lambda: {
+                    "access_key_id": keys["access_key_id"],
+                    "secret_access_key": keys["secret_access_key"] or "",
+                    "token": keys["session_token"],
+                    "expires_at": None,
+                }
+            self._opened = S3Store(
                 self.bucket,
-                config=options,
+                **options,
                 client_options={
                     "allow_http": True,  # where the endpoint says so
-                    "timeout": timedelta(seconds=_REQUEST_SECONDS),
-                    "read_timeout": timedelta(seconds=_SILENT_SECONDS),
-                    "connect_timeout": timedelta(seconds=_CONNECT_SECONDS),
+                    "timeout": timedelta(seconds=max(_REQUEST_SECONDS if self.patience else 0.0, self.silence)),
+                    "read_timeout": timedelta(seconds=self.silence),
+                    "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, self.silence)),
                 },
-                retry_config={
-                    "max_retries": _MOST_RETRIES if patience else 0,
-                    "retry_timeout": timedelta(seconds=patience),
-                    "backoff": {
-                        "init_backoff": timedelta(seconds=_BACKOFF_SECONDS[0]),
-                        "max_backoff": timedelta(seconds=_BACKOFF_SECONDS[1]),
-                        "base": 2,
-                    },
-                },
+                retry_config={"max_retries": 0},  # `_patiently` knows which requests may be sent again: all
             )
-        return self._clients[patience]
+        return self._opened
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self.prefix, name) if part)
@@ -298,18 +393,18 @@ class S3Storage:
     def _errors(self, name: str) -> Iterator[None]:
         from obstore import exceptions
 
-        silent = False
+        place = f"s3://{self._path(name)}"
         try:
             yield
         except exceptions.AlreadyExistsError as error:
-            raise FileExistsError(f"s3://{self._path(name)} exists already") from error
+            raise FileExistsError(f"{place} exists already") from error
         except (FileNotFoundError, exceptions.NotFoundError) as error:
-            raise FileNotFoundError(f"s3://{self._path(name)} is not there") from error
+            answer = _ANSWER.search(str(error))
+            if answer is not None and answer["code"] == "NoSuchKey":
+                raise FileNotFoundError(f"{place} is not there") from error
+            raise BucketError(f"{place}: {_headline(error)}", final=answer is not None) from error
         except exceptions.BaseError as error:
-            silent = True
-            raise ConnectionError(f"s3://{self._path(name)}: {_headline(error)}") from error
-        finally:
-            self._gave_up = silent
+            raise BucketError(f"{place}: {_headline(error)}", final=_is_final(error)) from error
 
 
 @contextlib.contextmanager
@@ -318,6 +413,12 @@ def _scratch_file() -> Iterator[str]:
     disk = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None
     with tempfile.TemporaryDirectory(prefix="rekindle-", dir=disk) as folder:
         yield os.path.join(folder, "object")
+
+
+def _is_final(error: BaseException) -> bool:
+    """Whether the server has refused, rather than failed or kept silent."""
+    status = _STATUS.search(str(error))
+    return status is not None and status[1] not in _PASSING
 
 
 def _headline(error: BaseException) -> str:

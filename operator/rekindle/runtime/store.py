@@ -6,7 +6,7 @@ identity are such names. Nothing is ever renamed over, so a driver that was thou
 that nobody reads (their version or segment number has been superseded).
 
 On a POSIX file system the operation is: write aside, flush to disk, hard-link to the final name. In a bucket
-it is a conditional put, and a server that takes the second one as well is refused (`probe`).
+it is a conditional put, and a server that takes the second one as well is refused (`prepare`).
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import uuid
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, StoreFull, StoreRefused
-from rekindle.runtime.storage import PATIENCE, PosixStorage, S3Storage, Storage
+from rekindle.runtime.storage import PATIENCE, SILENCE, PosixStorage, S3Storage, Storage
 
 _PROBES = ".aside"
 _S3A = "spark.hadoop.fs.s3a."
+_BUCKET = re.compile(r"s3a?://(?P<bucket>[a-z0-9][a-z0-9.-]+)(?P<prefix>(/[\w.=-]+)*/?)", re.ASCII)
 
 
 class Store:
@@ -54,23 +57,23 @@ class Store:
         address = os.fspath(place)
         if not is_url(address):
             return cls(PosixStorage(os.path.abspath(address)))
-        parts = urlsplit(address)
-        if parts.scheme == "file":
-            return cls(PosixStorage(parts.path))
-        if parts.scheme not in ("s3", "s3a") or not parts.netloc:
+        if address.startswith("file://"):
+            return cls(PosixStorage(unquote(urlsplit(address).path)))
+        bucket = _BUCKET.fullmatch(address)
+        if bucket is None:
             raise PipelineMisuse(
                 f"recovery.store: {address} is neither a folder nor a bucket of S3",
-                remedy="give a folder that the driver and all executors reach, or s3://bucket/prefix",
+                remedy="give a folder that the driver and all executors reach, or s3://bucket/prefix (a prefix of "
+                "letters, digits and . _ - = / )",
             )
-        try:
-            import obstore  # noqa: F401
-        except ImportError as error:
+        if find_spec("obstore") is None:
             raise EnvironmentProblem(
                 "a store in a bucket needs the Python package obstore, here and where executors run",
                 remedy="pip install 'rekindle[s3]'",
-            ) from error
-        options = s3_options(parts.netloc, conf or {})
-        return cls(S3Storage(parts.netloc, parts.path.strip("/"), options, patience))
+            )
+        name, prefix = bucket["bucket"], (bucket["prefix"] or "").strip("/")
+        silence = min(SILENCE, patience) if patience else SILENCE
+        return cls(S3Storage(name, prefix, s3_options(name, conf or {}), patience, silence))
 
     @property
     def location(self) -> str:
@@ -84,9 +87,14 @@ class Store:
     def __str__(self) -> str:
         return self.location
 
-    def probe(self) -> None:
-        """Raises StoreRefused where the second of two puts of one name is taken as well as the first."""
+    def prepare(self) -> Store:
+        """Make the place ready to be written to, and try it; returns itself.
+
+        Raises StoreRefused where the second of two puts of one name is taken as well as the first.
+        """
         name = f"{_PROBES}/{uuid.uuid4().hex}"
+        with self.errors(""):
+            self.storage.prepare()
         try:
             taken = self.put_if_absent(name, b"first"), self.put_if_absent(name, b"second")
             if taken != (True, False) or self.get(name) != b"first":
@@ -95,7 +103,13 @@ class Store:
                     remedy="use a server that honours conditional puts (If-None-Match: *), or a folder",
                 )
         finally:
-            self.delete(name)
+            with contextlib.suppress(StoreRefused):
+                self.delete(name)
+        return self
+
+    def hasty(self, seconds: float) -> Store:
+        """The same store for who cannot wait: each operation ends within about `seconds`."""
+        return Store(self.storage.hasty(seconds))
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Create `name` with `data`; False when it exists already (its content is left alone)."""
@@ -119,6 +133,11 @@ class Store:
         with self.errors(prefix):
             return self.storage.names(prefix)
 
+    def holds(self, folder: str) -> bool:
+        """Whether there is any object below `folder`."""
+        with self.errors(folder):
+            return self.storage.holds(folder)
+
     def replace(self, name: str, data: bytes) -> None:
         """Create or overwrite `name` as a whole. Only for what may be lost (the lease)."""
         with self.errors(name):
@@ -136,8 +155,9 @@ class Store:
             yield
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                where = f"the store {self}" if self.folder else f"{error.filename}, beside the store {self}"
                 raise StoreFull(
-                    f"no space left in the store {self} (writing {name.rpartition('/')[2]})",
+                    f"no space left in {where} (writing {name.rpartition('/')[2]})",
                     remedy="free space there or choose another store (recovery.store); what is stored stays valid",
                 ) from error
             detail = f"{error.filename or name}: {error.strerror}" if error.strerror else str(error)
@@ -155,8 +175,8 @@ def is_url(place: str) -> bool:
 def s3_options(bucket: str, conf: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """What Spark's settings say of how to reach a bucket, by the names of the client.
 
-    What they do not say the client takes from its environment (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, a web
-    identity, the machine's role), as Spark does.
+    What they do not say the client takes from its environment (`AWS_ENDPOINT_URL`, `AWS_REGION`; the keys all
+    together from `AWS_ACCESS_KEY_ID` and its like, a web identity, the machine's role), as Spark does.
     """
 
     def said(name: str) -> str | None:

@@ -177,7 +177,9 @@ class _FileSink:
             return []
         self._writer.close()
         size = os.path.getsize(self._path)
-        footer = footer_checksum(lambda length: _last_bytes(self._path, length)) if self._format == "parquet" else None
+        footer = None
+        if self._format == "parquet":
+            footer = footer_checksum(lambda length: _last_bytes(self._path, length), size)
         self._open.close()
         return [{"path": self._name, "bytes": size, "footer": footer}]
 
@@ -205,20 +207,21 @@ class _FileSink:
         )
 
 
-def footer_checksum(last: Callable[[int], bytes]) -> int:
+def footer_checksum(last: Callable[[int], bytes], size: int) -> int:
     """CRC-32 of a Parquet file's footer, which has no checksum of its own as its pages have.
 
     Args:
         last: gives that many bytes from the file's end, or the whole file where it is shorter.
+        size: bytes of the file.
 
     Raises ValueError when the file does not end as a Parquet file does.
     """
     end = last(FOOTER_GUESS)
     length = int.from_bytes(end[-8:-4], "little") + 8
+    if end[-4:] != b"PAR1" or length > size:
+        raise ValueError("its last bytes are not those of a Parquet file")
     if length > len(end):
         end = last(length)
-    if end[-4:] != b"PAR1" or length > len(end):
-        raise ValueError("its last bytes are not those of a Parquet file")
     return zlib.crc32(end[-length:])
 
 

@@ -21,6 +21,7 @@ from rekindle.local.stores import forget, last_driver_is_gone
 from rekindle.local.supervisor import Outcome
 from rekindle.runtime.errors import EnvironmentProblem, StoreRefused
 from rekindle.runtime.layout import IDENTITY, LEASE
+from rekindle.runtime.lease import Lease
 from rekindle.runtime.store import Store
 
 
@@ -138,11 +139,8 @@ def test_forgetting_removes_runs_and_volumes_and_nothing_else(tmp_path):
 
 
 def test_a_store_in_use_is_not_forgotten(tmp_path):
-    from rekindle.runtime.lease import Lease
-    from rekindle.runtime.store import Store
-
     (tmp_path / IDENTITY).write_text("{}")
-    running = Lease(Store.at(tmp_path), "running", 0.4)
+    running = Lease(Store.at(tmp_path).prepare(), "running", 0.4)
     running.acquire()
     try:
         with pytest.raises(StoreRefused, match="in use by running"):

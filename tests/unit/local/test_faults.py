@@ -50,7 +50,9 @@ class World:
         self.nodes = fakes
         self.said: list[str] = []
         self.driver, self.progress = FakeDriver(), progress
-        self.chaos = Chaos(tuple(map(parse_fault, texts)), fakes, Store.at(tmp_path), progress, self.said.append)
+        self.chaos = Chaos(
+            tuple(map(parse_fault, texts)), fakes, Store.at(tmp_path).prepare(), progress, self.said.append
+        )
 
     def at(self, seconds, *records):
         for record in records:

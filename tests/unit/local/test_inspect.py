@@ -32,7 +32,7 @@ def manifest(partition: int, version: int, path: str) -> bytes:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    store = Store.at(tmp_path)
+    store = Store.at(tmp_path).prepare()
     store.put_if_absent(IDENTITY, b"{}")
     Journal(store, LAYOUT, "w").append([START, *HISTORY])
     for version, path in ((1, "old"), (2, "new")):
@@ -74,7 +74,7 @@ def test_files_have_the_newest_version_and_what_is_wrong_with_them(root, capsys)
 
 
 def test_what_nobody_needs_any_more_is_released_and_not_lost(root, capsys):
-    journal = Journal(Store.at(root), LAYOUT, "w")
+    journal = Journal(Store.at(root).prepare(), LAYOUT, "w")
     journal.replay()
     journal.append([note(104.0, "RunFinished", stored_bytes=0)])
     (root / "new").unlink()

@@ -152,7 +152,7 @@ def test_the_live_screen_prints_what_looks_like_markup_as_it_is():
 
 @pytest.fixture
 def journal(tmp_path):
-    return Journal(Store.at(tmp_path), RunLayout(1), "driver")
+    return Journal(Store.at(tmp_path).prepare(), RunLayout(1), "driver")
 
 
 class Lines:
@@ -168,7 +168,7 @@ class Lines:
 
 def test_a_run_is_followed_as_it_is_written(tmp_path, journal):
     screen, progress = Lines(), Progress()
-    follow = Follow(Store.at(tmp_path), progress, screen)
+    follow = Follow(Store.at(tmp_path).prepare(), progress, screen)
     follow.step(T, None)
     journal.append([run_started(a=2), stage_started("a", 2)])
     follow.step(T, None)
@@ -182,7 +182,7 @@ def test_a_run_is_followed_as_it_is_written(tmp_path, journal):
 def test_an_unfinished_run_is_gone_on_with_and_its_past_is_not_told_again(tmp_path, journal):
     journal.append([run_started(a=2), stage_started("a", 2), *finished("a", 0)])
     screen, progress = Lines(), Progress()
-    Follow(Store.at(tmp_path), progress, screen).step(T, None)
+    Follow(Store.at(tmp_path).prepare(), progress, screen).step(T, None)
     assert screen.lines == []
     assert progress.fraction() == 0.5
     assert not progress.begun
@@ -191,9 +191,9 @@ def test_an_unfinished_run_is_gone_on_with_and_its_past_is_not_told_again(tmp_pa
 def test_a_finished_run_is_passed_over(tmp_path, journal):
     journal.append([run_started(a=1), stage_started("a", 1), *finished("a", 0), note(T, "RunFinished")])
     screen, progress = Lines(), Progress()
-    follow = Follow(Store.at(tmp_path), progress, screen)
+    follow = Follow(Store.at(tmp_path).prepare(), progress, screen)
     assert progress.stages == []
-    Journal(Store.at(tmp_path), RunLayout(2), "driver").append([run_started(b=1)])
+    Journal(Store.at(tmp_path).prepare(), RunLayout(2), "driver").append([run_started(b=1)])
     follow.step(T, None)
     assert [stage.name for stage in progress.stages] == ["b"]
     assert json.dumps(screen.lines) == "[]"

@@ -43,6 +43,21 @@ class StoreContract:
         assert store.names("nowhere") == []
         assert store.get("nowhere") is None
 
+    def test_it_holds_what_lies_anywhere_below(self, store: Store) -> None:
+        store.put_if_absent("volume-0/data/a/b", b"")
+        assert store.holds("volume-0")
+        store.delete("volume-0/data/a/b")
+        assert not store.holds("volume-0")
+        assert not store.holds("nowhere")
+
+    def test_names_may_have_letters_of_any_language(self, store: Store) -> None:
+        name = "runs/0001/stages/größe/manifests/p00000-v0001.json"
+        assert store.put_if_absent(name, b"1")
+        assert store.names("runs/0001/stages") == ["größe"]
+        assert store.names("runs/0001/stages/größe/manifests") == ["p00000-v0001.json"]
+        store.delete("runs/0001/stages/größe")
+        assert store.get(name) is None
+
     def test_replace_overwrites_and_makes(self, store: Store) -> None:
         store.replace("lease/lease.json", b"1")
         store.replace("lease/lease.json", b"22")
@@ -73,6 +88,6 @@ class StoreContract:
         with store.storage.reading("data/x/file") as path, open(path, "rb") as file:
             assert file.read() == content
 
-    def test_the_probe_leaves_nothing(self, store: Store) -> None:
-        store.probe()
+    def test_to_prepare_it_leaves_nothing(self, store: Store) -> None:
+        store.prepare()
         assert store.names(".aside") == []

@@ -13,7 +13,7 @@ def manifest(partition: int) -> bytes:
 
 
 def test_there_is_news_from_a_commit_until_it_is_read(tmp_path):
-    store, layout = Store.at(tmp_path), RunLayout(1)
+    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
     committed = CommittedPartitions(store, layout)
     assert not committed.has_unread("s")
     store.put_if_absent(layout.manifest("s", 0, 1), manifest(0))
@@ -26,7 +26,7 @@ def test_there_is_news_from_a_commit_until_it_is_read(tmp_path):
 
 
 def test_a_damaged_manifest_is_news_once(tmp_path):
-    store, layout = Store.at(tmp_path), RunLayout(1)
+    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
     committed = CommittedPartitions(store, layout)
     store.put_if_absent(layout.manifest("s", 0, 1), manifest(0)[:20])
     assert committed.has_unread("s")

@@ -11,7 +11,7 @@ from rekindle.core.ids import ResultPartitionID
 from rekindle.pipeline.distribution import Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import StoreFull
+from rekindle.runtime.errors import StoreFull, StoreRefused
 from rekindle.runtime.failures import classify_job_error, classify_task_error, user_traceback
 
 
@@ -121,3 +121,28 @@ def test_a_job_that_spark_gave_up_over_a_task_is_final_and_names_the_task():
 
 def test_without_a_python_traceback_there_is_none():
     assert user_traceback("java.lang.ArithmeticException: divide by zero\n\tat x.y(z.java:1)") is None
+
+
+SILENT = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/x/site-packages/rekindle/runtime/task.py", line 90, in write_partition
+    return str(spec.storage.get(name).decode())
+rekindle.runtime.storage.BucketError: s3://b/x/runs: no answer
+
+\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:1097)
+"""
+
+
+def test_a_bucket_that_kept_silent_is_not_the_user_s_fault():
+    failure = classify(SILENT)
+    assert isinstance(failure.error, StoreRefused)
+    assert str(failure.error).startswith("stage delays: an executor cannot use the store: s3://b/x/runs: no answer\n")
+    assert not failure.fatal
+    ended = classify_job_error(
+        RuntimeError(
+            f"Job aborted due to stage failure: ... most recent failure: Lost task 0.3 in stage 1.0: {SILENT}"
+        ),
+        STAGE,
+        lambda stage, partition, version: False,
+    )
+    assert ended.fatal
+    assert isinstance(ended.error, StoreRefused)

@@ -10,6 +10,7 @@ import pytest
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.journal import Journal, JournalFollower, note, read_run
 from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.storage import BucketError, PosixStorage
 from rekindle.runtime.store import Store
 
 LAYOUT = RunLayout(1)
@@ -17,7 +18,7 @@ LAYOUT = RunLayout(1)
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.at(tmp_path)
+    return Store.at(tmp_path).prepare()
 
 
 def journal(store: Store, writer: str = "one") -> Journal:
@@ -109,3 +110,25 @@ def test_a_follower_sees_new_records_once_and_moves_to_a_new_run(store):
     assert names(follower.poll()) == ["B"]
     assert names(follower.poll()) == ["C"]
     assert follower.run == 2
+
+
+class Flaky(PosixStorage):
+    """Does not answer while `silent`."""
+
+    silent = ""
+
+    def get(self, name: str) -> bytes:
+        if self.silent and name.endswith(self.silent):
+            raise BucketError("no answer")
+        return super().get(name)
+
+
+def test_a_follower_keeps_what_it_read_before_the_store_fell_silent(store):
+    storage = Flaky(store.location)
+    follower, writer = JournalFollower(Store(storage)), journal(store)
+    writer.append([note(1.0, "A")])
+    writer.append([note(2.0, "B")])
+    storage.silent = LAYOUT.segment(2)
+    assert names(follower.poll()) == ["A"]
+    storage.silent = ""
+    assert names(follower.poll()) == ["B"]

@@ -15,7 +15,7 @@ from rekindle.runtime.store import Store
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.at(tmp_path)
+    return Store.at(tmp_path).prepare()
 
 
 def test_a_second_driver_is_refused_while_the_first_renews(store):

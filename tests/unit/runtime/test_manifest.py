@@ -17,7 +17,8 @@ from rekindle.runtime.task import footer_checksum
 def stored(tmp_path: Path) -> StoredFile:
     path = tmp_path / "part.parquet"
     pyarrow.parquet.write_table(pyarrow.table({"n": range(1000)}), path)
-    return StoredFile(path.name, path.stat().st_size, footer_checksum(lambda length: path.read_bytes()[-length:]))
+    data = path.read_bytes()
+    return StoredFile(path.name, len(data), footer_checksum(lambda length: data[-length:], len(data)))
 
 
 def flip(path: Path, position: int) -> None:
@@ -54,3 +55,15 @@ def test_a_missing_or_shortened_file_is_damage(stored, tmp_path):
 def test_what_is_no_whole_manifest_is_refused(text):
     with pytest.raises(ValueError, match=r"not a whole manifest|Expecting|format 2"):
         Manifest.parse(text.encode())
+
+
+def test_a_length_of_the_footer_that_makes_no_sense_is_damage_and_reads_no_more():
+    asked: list[int] = []
+
+    def last(length: int) -> bytes:
+        asked.append(length)
+        return b"x" * 92 + b"\xff\xff\xff\x7fPAR1"
+
+    with pytest.raises(ValueError, match="not those of a Parquet file"):
+        footer_checksum(last, 100)
+    assert len(asked) == 1

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from rekindle.runtime.errors import PipelineMisuse, StoreFull, StoreRefused
+from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, StoreFull, StoreRefused
 from rekindle.runtime.storage import PosixStorage, S3Storage
 from rekindle.runtime.store import Store, s3_options
 from tests.unit.runtime.store_contract import StoreContract
@@ -16,7 +17,7 @@ from tests.unit.runtime.store_contract import StoreContract
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    return Store.at(tmp_path / "store")
+    return Store.at(tmp_path / "store").prepare()
 
 
 class TestFolder(StoreContract):
@@ -38,7 +39,19 @@ def test_a_failed_write_leaves_neither_the_name_nor_a_leftover(store, monkeypatc
 def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreRefused, match=r"(?s)cannot use the store .*file/store: .*recovery\.store must be a place"):
-        Store.at(tmp_path / "file" / "store").probe()
+        Store.at(tmp_path / "file" / "store").prepare()
+
+
+def test_an_executor_does_not_take_a_missing_volume_for_an_empty_one(tmp_path):
+    unmounted = PosixStorage(str(tmp_path / "volume"))
+    with pytest.raises(FileNotFoundError):
+        unmounted.put_if_absent("manifest", b"data")
+
+
+def test_a_bucket_without_its_client_is_said(monkeypatch):
+    monkeypatch.setattr("rekindle.runtime.store.find_spec", lambda name: None)
+    with pytest.raises(EnvironmentProblem, match=r"(?s)obstore.*pip install 'rekindle\[s3\]'"):
+        Store.at("s3://bucket/x")
 
 
 class Forgetful(PosixStorage):
@@ -52,18 +65,31 @@ class Forgetful(PosixStorage):
 def test_a_place_that_overwrites_what_is_there_is_refused(tmp_path):
     store = Store(Forgetful(str(tmp_path)))
     with pytest.raises(StoreRefused, match=r"(?s)overwrites what it was asked to create only if absent.*If-None-Match"):
-        store.probe()
+        store.prepare()
     assert store.names(".aside") == []
 
 
-@pytest.mark.parametrize("place", ["gs://bucket/x", "s3://", "hdfs://host/x", "https://bucket.example/x"])
+@pytest.mark.parametrize(
+    "place",
+    [
+        "gs://bucket/x",
+        "s3://",
+        "hdfs://host/x",
+        "https://bucket.example/x",
+        "s3://b/a//b",
+        "s3://b/x#1",
+        "s3://b/größe",
+    ],
+)
 def test_a_place_of_another_kind_is_refused_by_name(place):
-    with pytest.raises(PipelineMisuse, match=rf"(?s)recovery\.store: {place} is neither .*s3://bucket/prefix"):
+    with pytest.raises(
+        PipelineMisuse, match=rf"(?s)recovery\.store: {re.escape(place)} is neither .*s3://bucket/prefix"
+    ):
         Store.at(place)
 
 
 def test_a_folder_may_be_named_by_a_url():
-    assert Store.at("file:///data/store").folder == Path("/data/store")
+    assert Store.at("file:///data/my%20store").folder == Path("/data/my store")
 
 
 @pytest.mark.parametrize(
