@@ -20,9 +20,11 @@ from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.manifest import StoredFile
 from rekindle.runtime.store import Store
 from tests.faults.harness import Application, chain_is_right
-from tests.tools.bucket import Server, bucket_server
+from tests.tools.bucket import Server, bucket_server, missing
 from tests.tools.connector import CONNECTOR
 from tests.unit.runtime.store_contract import StoreContract
+
+pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 
 @pytest.fixture(scope="module")

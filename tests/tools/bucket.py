@@ -1,6 +1,8 @@
 """A real S3 server for the tests: versitygw, built from its Go module once and kept outside the checkout.
 
 It keeps a bucket's objects as files of a folder and honours conditional puts, also of many writers at once.
+
+    python -m tests.tools.bucket        build it now, with Go from the system's packages if there is none
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -67,22 +70,29 @@ class Server:
         }
 
 
-def find_go() -> str | None:
-    """The Go that builds the server."""
-    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
-
-
 def server_binary() -> Path:
-    """The server's program, built when it is not there yet. Raises OSError, with the remedy, without Go."""
+    """Where the server's program is, or will be."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle"
-    binary = cache / f"versitygw-{VERSION}"
+    return cache / f"versitygw-{VERSION}"
+
+
+def missing() -> str | None:
+    """Why there can be no server here, None where there can."""
+    if server_binary().exists() or _find_go():
+        return None
+    return "the S3 server of the tests is built with Go 1.21 or newer, and there is none: install it"
+
+
+def build() -> Path:
+    """The server's program, built when it is not there yet."""
+    binary = server_binary()
     if binary.exists():
         return binary
-    go = find_go()
+    go = _find_go()
     if go is None:
-        raise OSError("the S3 server of the tests is built with Go 1.21 or newer, and there is none: install it")
-    cache.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        raise OSError(missing())
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
         subprocess.run(
             [go, "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"],
             env={**os.environ, "GOBIN": folder, "CGO_ENABLED": "0"},
@@ -98,7 +108,7 @@ def bucket_server(folder: Path, port: int | None = None) -> Iterator[Server]:
     """A server whose bucket lies in `folder`, on a free port unless given; it is ended with the block."""
     (folder / BUCKET).mkdir(parents=True, exist_ok=True)
     port = port or _free_port()
-    command = [str(server_binary()), "--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET]
+    command = [str(build()), "--port", f"127.0.0.1:{port}", "--access", KEY, "--secret", SECRET]
     with open(folder / "server.log", "wb") as log:
         process = subprocess.Popen([*command, "posix", str(folder)], stdout=log, stderr=log)
     try:
@@ -111,6 +121,26 @@ def bucket_server(folder: Path, port: int | None = None) -> Iterator[Server]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(timeout=10)
+
+
+def main() -> int:
+    """Build the server, and say so, for it takes minutes."""
+    if server_binary().exists():
+        return 0
+    if _find_go() is None and shutil.which("apt-get") and os.geteuid() == 0:
+        print("installing golang-go with apt-get", flush=True)
+        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-qq", "-y", "golang-go"]):
+            subprocess.run(command, timeout=_BUILD_SECONDS, check=False, stdin=subprocess.DEVNULL)
+    if (why := missing()) is not None:
+        print(why, flush=True)
+        return 1
+    print(f"building the S3 server of the tests once, {MODULE}@{VERSION} (two minutes)", flush=True)
+    build()
+    return 0
+
+
+def _find_go() -> str | None:
+    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
 
 
 def _free_port() -> int:
@@ -128,3 +158,7 @@ def _wait_for(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
                 return
         time.sleep(0.05)
     raise OSError(f"the S3 server did not start: {log.read_text(errors='replace')[-2000:]}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

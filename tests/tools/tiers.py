@@ -33,6 +33,8 @@ class Tier:
     name: str
     budget: str
     folder: str | None = None
+    prepare: str | None = None
+    """A module that builds what the tests need, and says so."""
 
     @property
     def junit(self) -> Path:
@@ -56,7 +58,7 @@ TIERS = (
     Tier("types", "core"),
     Tier("layers", "core"),
     Tier("unit", "core", "tests/unit"),
-    Tier("spark", "Spark", "tests/spark"),
+    Tier("spark", "Spark", "tests/spark", prepare="tests.tools.bucket"),
     Tier("faults", "faults", "tests/faults"),
 )
 
@@ -76,6 +78,8 @@ def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
         stale.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     began = time.monotonic()
+    if tier.prepare is not None:
+        subprocess.run([sys.executable, "-m", tier.prepare], env=environment, check=False)
     status = subprocess.run(tier.command(arguments), env=environment, check=False).returncode
     counts = read_counts(tier.junit) if tier.folder else Counts()
     if tier.folder and status and not counts.failed:  # nothing collected, a crash, a skip that CI forbids

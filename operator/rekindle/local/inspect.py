@@ -64,6 +64,7 @@ class StoredRun:
         parts = [
             f"{report['application']}, run {self.number}: {report['state']}; {drivers}, {report['seconds']:.1f} s",
             table([_stage_row(stage) for stage in report["stages"]]),
+            _balance(report),
             *(f"sink {sink['stage']}: {sink['path']} ({sink['files']} files)" for sink in report["sinks"]),
             "\n".join(["what happened", *self._story()]),
         ]
@@ -112,6 +113,14 @@ class StoredRun:
         return [
             f"{record['t'] - first:8.1f} s  {text}" for record in self.records if (text := _told(record)) is not None
         ]
+
+
+def _balance(report: Mapping[str, Any]) -> str:
+    """What recoveries saved, and what all of it cost."""
+    saved, spent, times = report["saved"], report["spent"], len(report["recoveries"])
+    parts = [f"{spent['copyTaskSeconds']:.1f} s in copies", f"{spent['rerunTaskSeconds']:.1f} s in tasks made again"]
+    recoveries = f"saved {saved['taskSeconds']:.1f} s of tasks in {times} recover{'y' if times == 1 else 'ies'}; "
+    return f"{recoveries if times else ''}spent {', '.join(parts)}, {size(spent['storedBytes'])} stored"
 
 
 def table(rows: Sequence[Mapping[str, object]]) -> str:

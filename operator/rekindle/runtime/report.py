@@ -19,7 +19,15 @@ REPORT_FORMAT = 1
 
 @dataclass
 class _Stage:
-    """What is known of one stage. Maps are keyed by partition."""
+    """What is known of one stage. Maps are keyed by partition, attempts are (partition, number).
+
+    Attributes:
+        running: [attempt -> when it started]
+        again: attempts that are neither a partition's first nor copies.
+        seconds: of the attempt that made the partition, for partitions that are there.
+        copy_seconds: of all copies that have ended; `rerun_seconds` of what was made again.
+        stored_bytes: of all partitions ever stored, those that were replaced included.
+    """
 
     name: str
     partitions: int
@@ -30,6 +38,12 @@ class _Stage:
     won: set[int] = field(default_factory=set)
     failed: int = 0
     outputs: dict[int, ev.PartitionOutput] = field(default_factory=dict)
+    running: dict[tuple[int, int], float] = field(default_factory=dict)
+    again: set[tuple[int, int]] = field(default_factory=set)
+    seconds: dict[int, float] = field(default_factory=dict)
+    copy_seconds: float = 0.0
+    rerun_seconds: float = 0.0
+    stored_bytes: int = 0
     map_tasks: int = 0
     planned: int = 0
     task_seconds: float = 0.0
@@ -57,6 +71,38 @@ class _Stage:
             "speculativeLaunched": len(self.copies),
             "speculativeEffective": len(self.won),
         }
+
+    def deploy(self, partition: int, number: int, started_at: float) -> None:
+        """An attempt has started."""
+        attempt = (partition, number)
+        if self.attempts[partition] and attempt not in self.copies:
+            self.again.add(attempt)
+        self.attempts[partition] += 1
+        self.running[attempt] = started_at
+
+    def finish(self, partition: int, number: int, now: float, output: ev.PartitionOutput) -> None:
+        """An attempt has made its partition: its siblings have no more to do."""
+        self.outputs[partition] = output
+        self.stored_bytes += output.bytes
+        self.seconds[partition] = max(0.0, now - self.running.get((partition, number), now))
+        if (partition, number) in self.copies:
+            self.won.add(partition)
+        self.end(now, partition)
+
+    def end(self, now: float, partition: int, number: int | None = None) -> None:
+        """An attempt has ended, or all of a partition."""
+        for attempt in [one for one in self.running if one[0] == partition and number in (None, one[1])]:
+            seconds = max(0.0, now - self.running.pop(attempt))
+            if attempt in self.copies:
+                self.copy_seconds += seconds
+            elif attempt in self.again:
+                self.rerun_seconds += seconds
+
+    def reset(self, now: float, partition: int) -> None:
+        """A partition must be made again."""
+        self.end(now, partition)
+        self.outputs.pop(partition, None)
+        self.seconds.pop(partition, None)
 
     @property
     def rerun(self) -> int:
@@ -91,7 +137,7 @@ class ReportFold:
         self._first = record["t"] if self._first is None else self._first
         self._last = record["t"]
         if record["kind"] == "event":
-            self._event(ev.from_record(record["event"]))
+            self._event(ev.from_record(record["event"]), record["t"])
         elif record["kind"] == "action":
             self._action(record)
         elif record["kind"] == "note":
@@ -116,28 +162,33 @@ class ReportFold:
                 "launched": sum(one["speculativeLaunched"] for one in stages),
                 "effective": sum(one["speculativeEffective"] for one in stages),
             },
+            "saved": {"taskSeconds": round(sum(one["savedTaskSeconds"] for one in self._lists["recoveries"]), 3)},
+            "spent": {
+                "copyTaskSeconds": round(sum(one.copy_seconds for one in self.stages.values()), 3),
+                "rerunTaskSeconds": round(sum(one.rerun_seconds for one in self.stages.values()), 3),
+                "storedBytes": sum(one.stored_bytes for one in self.stages.values()),
+            },
             **self._lists,
             "stages": stages,
             "error": self._error,
         }
 
-    def _event(self, event: ev.Event) -> None:
+    def _event(self, event: ev.Event, now: float) -> None:
+        attempt = getattr(event, "attempt", None)
+        stage = self.stages.get(attempt.vertex_id.vertex) if attempt else None
+        if attempt is None or stage is None:
+            return
+        partition = attempt.vertex_id.subtask
         match event:
-            case ev.AttemptDeployed(attempt=attempt):
-                stage = self.stages.get(attempt.vertex_id.vertex)
-                if stage:
-                    stage.attempts[attempt.vertex_id.subtask] += 1
-            case ev.AttemptFinished(attempt=attempt, output=output):
-                stage = self.stages.get(attempt.vertex_id.vertex)
-                if stage:
-                    partition = attempt.vertex_id.subtask
-                    stage.outputs[partition] = output
-                    if (partition, attempt.attempt) in stage.copies:
-                        stage.won.add(partition)
-            case ev.AttemptFailed(attempt=attempt):
-                stage = self.stages.get(attempt.vertex_id.vertex)
-                if stage:
-                    stage.failed += 1
+            case ev.AttemptDeployed(started_at=started_at):
+                stage.deploy(partition, attempt.attempt, started_at)
+            case ev.AttemptFinished(finished_at=finished_at, output=output):
+                stage.finish(partition, attempt.attempt, finished_at, output)
+            case ev.AttemptFailed():
+                stage.failed += 1
+                stage.end(now, partition, attempt.attempt)
+            case ev.AttemptCanceled():
+                stage.end(now, partition, attempt.attempt)
             case _:
                 pass
 
@@ -161,9 +212,16 @@ class ReportFold:
         rerun = Counter(name for name, _ in record["vertices"])
         for name, partition in record["vertices"]:
             if name in self.stages:
-                self.stages[name].outputs.pop(partition, None)
+                self.stages[name].reset(record["t"], partition)
+        saved = sum(sum(stage.seconds.values()) for stage in self.stages.values())
         self._lists["recoveries"].append(
-            {"t": record["t"], "cause": record["cause"], "restarted": dict(rerun), "reused": record["reused"]}
+            {
+                "t": record["t"],
+                "cause": record["cause"],
+                "restarted": dict(rerun),
+                "reused": record["reused"],
+                "savedTaskSeconds": round(saved, 3),
+            }
         )
 
     def _note(self, record: Record) -> None:
@@ -172,6 +230,8 @@ class ReportFold:
                 self._run_started(record)
             case "DriverStarted":
                 self._drivers += 1
+                for stage in self.stages.values():
+                    stage.running.clear()  # nobody has seen their end
                 self._head["state"], self._error = "running", None
             case "ExecutorsLost":
                 self._executors_lost += len(record["executors"])

@@ -81,7 +81,13 @@ def test_a_restart_is_told_with_what_was_reused_and_counts_as_rerun():
                "cause": "the driver was lost", "reused": 1}  # fmt: skip
     made = report(deployed(1, 0), finished(2, 0), deployed(1, 1), finished(2, 1), restart, deployed(4, 0, 1))
     assert made["recoveries"] == [
-        {"t": 3.0, "cause": "the driver was lost", "restarted": {"s.map": 1, "s": 1}, "reused": 1}
+        {
+            "t": 3.0,
+            "cause": "the driver was lost",
+            "restarted": {"s.map": 1, "s": 1},
+            "reused": 1,
+            "savedTaskSeconds": 1.0,
+        }
     ]
     assert made["stages"][0]["state"] == "running"
     assert made["tasks"]["rerun"] == 1
@@ -104,3 +110,37 @@ def test_executors_that_were_given_up_are_listed():
     killed = note(2.0, "ExecutorGivenUp", executor="3", node="n", stage="s", how="killed", reason=reason)
     (given_up,) = report(killed)["executorsGivenUp"]
     assert given_up == {"t": 2.0, "executor": "3", "node": "n", "stage": "s", "how": "killed", "reason": reason}
+
+
+COPY = {"t": 4.0, "kind": "action", "action": "Speculate", "attempts": [["s", 0, 1]]}
+
+
+@pytest.mark.parametrize("winner", [0, 1])
+def test_a_copy_costs_its_time_whether_it_wins_or_not(winner):
+    made = report(deployed(1, 0), COPY, deployed(4, 0, 1), finished(9, 0, winner))
+    assert made["spent"] == {"copyTaskSeconds": 5.0, "rerunTaskSeconds": 0.0, "storedBytes": 10}
+
+
+def test_a_recovery_saves_what_stays_and_costs_what_is_made_again():
+    restart = {"t": 20.0, "kind": "action", "action": "Restart", "vertices": [["s", 1]], "cause": "lost", "reused": 1}
+    made = report(
+        *(deployed(1, 0), finished(8, 0), deployed(1, 1), finished(5, 1)),
+        *(restart, deployed(21, 1, 1), finished(24, 1, 1)),
+        {**restart, "t": 30.0, "vertices": [], "reused": 2},
+    )
+    assert [one["savedTaskSeconds"] for one in made["recoveries"]] == [7.0, 10.0]
+    assert made["saved"] == {"taskSeconds": 17.0}
+    assert made["spent"] == {"copyTaskSeconds": 0.0, "rerunTaskSeconds": 3.0, "storedBytes": 30}
+
+
+def test_an_attempt_that_is_cut_off_by_a_restart_or_fails_costs_until_then():
+    restart = {"t": 9.0, "kind": "action", "action": "Restart", "vertices": [["s", 0]], "cause": "lost", "reused": 0}
+    failed = event(7.0, ev.AttemptFailed(attempt(0, 1), ev.FailureCause(ev.FailureKind.TASK, "x")))
+    made = report(deployed(1, 0), deployed(2, 0, 1), failed, deployed(8, 0, 2), restart)
+    assert made["spent"]["rerunTaskSeconds"] == 5.0 + 1.0
+
+
+def test_what_ran_when_a_driver_was_killed_is_not_known():
+    again = note(50.0, "DriverStarted", attempt=2, writer="w")
+    made = report(deployed(1, 0), COPY, deployed(4, 0, 1), again, finished(60, 0, 1))
+    assert made["spent"]["copyTaskSeconds"] == 0.0

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pyarrow
 import pytest
 from pyspark import cloudpickle
 
 from rekindle.runtime.stage_run import by_value
-from rekindle.runtime.storage import PosixStorage, S3Storage
+from rekindle.runtime.storage import PosixStorage, S3Storage, Storage
 from rekindle.runtime.task import WriterSpec, _sums, make_writer
 
-STORAGES = {
+STORAGES: dict[str, Callable[[Path], Storage]] = {
     "folder": lambda folder: PosixStorage(str(folder)),
     "bucket": lambda folder: S3Storage("b", "x", (("endpoint", "http://127.0.0.1:1"), ("region", "r")), patience=0.0),
 }
