@@ -1,4 +1,4 @@
-"""The command line: `rekindle run`, `rekindle explain`, `rekindle inspect`, `rekindle version`."""
+"""The command line: `rekindle run`, `explain`, `inspect`, `rerun` and `version`."""
 
 import argparse
 import sys
@@ -12,6 +12,7 @@ from rekindle.api.quantities import parse_size
 from rekindle.api.settings import SettingsError
 from rekindle.local import chaos
 from rekindle.local.inspect import StoredRun
+from rekindle.local.rerun import request_rerun
 from rekindle.local.restarts import INTERRUPTED, USAGE
 from rekindle.local.run import RunOptions, explain_application, run_application
 from rekindle.local.screen import PlainScreen, make_screen
@@ -79,6 +80,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_run(commands)
     _add_explain(commands)
     _add_inspect(commands)
+    _add_rerun(commands)
     about = commands.add_parser("version", help="versions of rekindle, PySpark and Python")
     about.set_defaults(command=_version)
     return parser
@@ -136,6 +138,20 @@ def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     inspect.set_defaults(command=_inspect)
 
 
+def _add_rerun(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    rerun = commands.add_parser(
+        "rerun",
+        help="have a stage of an unfinished run made again, and what was made from it",
+        description="For a run that failed or was stopped: the next `rekindle run` makes this stage again\n"
+        "although its result is stored, and all stages that read it. The others keep what they have stored.",
+        epilog="examples:\n  rekindle rerun .rekindle/flights legs\n  rekindle run app.yaml",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    rerun.add_argument("store", metavar="STORE", help="the store's folder, or s3://bucket/prefix")
+    rerun.add_argument("stage", metavar="STAGE", help="see `rekindle inspect STORE`")
+    rerun.set_defaults(command=_rerun)
+
+
 def _run(options: argparse.Namespace) -> int:
     names = ("manifest", "nodes", "store", "store_limit", "hold_cores", "fresh", "report")
     wanted = {name: getattr(options, name) for name in names}
@@ -151,6 +167,12 @@ def _explain(options: argparse.Namespace) -> int:
 def _inspect(options: argparse.Namespace) -> int:
     run = StoredRun.find(Store.at(options.store, patience=_PATIENCE), options.run)
     print(run.files(options.files) if options.files else run.overview())
+    return 0
+
+
+def _rerun(options: argparse.Namespace) -> int:
+    store = Store.at(options.store, patience=_PATIENCE)
+    print(request_rerun(store, options.stage, lambda text: print(f"rekindle: {text}", file=sys.stderr)))
     return 0
 
 

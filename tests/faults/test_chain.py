@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,3 +148,16 @@ def test_a_second_run_on_a_store_in_use_is_refused(tmp_path):
     finally:
         first.kill()
     assert chain_is_right(slow)
+
+
+def test_a_stage_that_somebody_doubts_is_made_again_and_what_was_made_from_it(sleeping):
+    stopped = sleeping.run(options=("--store-limit", "1k"))
+    assert stopped.code == 4, stopped.err
+    rerun = [sys.executable, "-m", "rekindle.cli", "rerun", sleeping.place, "numbers"]
+    subprocess.run(rerun, check=True, timeout=60)
+    outcome = sleeping.run()
+    assert outcome.code == 0, outcome.err
+    assert chain_is_right(sleeping)
+    (asked,) = [one for one in outcome.report["recoveries"] if one["cause"].startswith("stage numbers again: asked")]
+    assert asked["restarted"]["numbers"] == 8
+    assert outcome.stage("numbers")["rerun"] >= 1

@@ -133,6 +133,14 @@ class NodeBlockRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class RerunRequested:
+    """A person wants all that a job vertex has made, or is making, made again, and what was made from it."""
+
+    vertex: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tick:
     """Time has passed: blocks may have come to their end."""
 
@@ -149,6 +157,7 @@ Event = (
     | DriverLost
     | SlowTasksFound
     | NodeBlockRequested
+    | RerunRequested
     | Tick
 )
 
@@ -166,6 +175,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         DriverLost,
         SlowTasksFound,
         NodeBlockRequested,
+        RerunRequested,
         Tick,
     )
 }

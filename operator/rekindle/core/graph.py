@@ -61,13 +61,14 @@ class ExecutionGraph:
             ev.NodesChanged: slow_nodes.nodes_changed,
             ev.SlowTasksFound: slow_nodes.slow_tasks_found,
             ev.NodeBlockRequested: slow_nodes.node_block_requested,
+            ev.RerunRequested: losses.rerun_requested,
             ev.Tick: lambda event, now: [],
         }
 
     def handle(self, event: ev.Event, now: float) -> list[Action]:
         """Take in what happened; returns what is to be done about it, in order."""
         state = self._state
-        if state.failed and not isinstance(event, ev.DriverLost):
+        if state.failed and not isinstance(event, (ev.DriverLost, ev.RerunRequested)):
             return []
         actions = state.blocklist.expire(now)
         actions += self._handlers[type(event)](event, now)

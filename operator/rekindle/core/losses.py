@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rekindle.core.actions import Action
-from rekindle.core.events import DriverLost, FailureKind, NodeLost, PartitionsLost
+from rekindle.core.events import DriverLost, FailureKind, NodeLost, PartitionsLost, RerunRequested
 from rekindle.core.execution import ExecutionJobVertex, ExecutionState, ExecutionVertex
-from rekindle.core.ids import ResultPartitionID
+from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_state import JobState
 from rekindle.core.regions import Subtasks, together
 
@@ -66,6 +66,15 @@ class LossHandler:
             for partition in _partitions(vertex, vertex.started)
         )
         return state.recovery.restart(together(unfinished, lost), f"the driver was lost: {event.reason}", now)
+
+    def rerun_requested(self, event: RerunRequested, now: float) -> list[Action]:
+        """What the vertex makes is doubted, so no promise spares those who have read it."""
+        if self._state.vertices.find(ExecutionVertexID(event.vertex, 0)) is None:
+            return []
+        self._state.told_finish = False
+        self._state.changed = True
+        failed = {event.vertex: set(self._state.vertices[event.vertex].started)}
+        return self._state.recovery.restart(failed, f"stage {event.vertex} again: {event.reason}", now, changed=True)
 
     def _fail_on(self, node: str, task: ExecutionVertex) -> str | None:
         """End what ran there. Returns why the job fails, if a budget is used up."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rekindle.core.events import Event, from_record
+from rekindle.core.events import Event, RerunRequested, from_record
 from rekindle.runtime.errors import StoreRefused
 from rekindle.runtime.journal import Record
 
@@ -20,6 +20,7 @@ class RunFacts:
         schemas: stage -> schema (Spark's JSON) of its stored result.
         drivers: how many drivers have worked on this run.
         finished: the run is complete, with its sinks published.
+        reruns: stage -> who asked that it be made again, and no driver has yet.
     """
 
     events: list[tuple[Event, float]] = field(default_factory=list)
@@ -27,6 +28,7 @@ class RunFacts:
     schemas: dict[str, str] = field(default_factory=dict)
     drivers: int = 0
     finished: bool = False
+    reruns: dict[str, str] = field(default_factory=dict)
 
 
 def fold(records: Iterable[Record]) -> RunFacts:
@@ -49,7 +51,10 @@ def fold(records: Iterable[Record]) -> RunFacts:
 
 def _add(facts: RunFacts, record: Record) -> None:
     if record["kind"] == "event":
-        facts.events.append((from_record(record["event"]), float(record["t"])))
+        event = from_record(record["event"])
+        facts.events.append((event, float(record["t"])))
+        if isinstance(event, RerunRequested):
+            facts.reruns.pop(event.vertex, None)
     elif record["kind"] == "note":
         match record["note"]:
             case "RunStarted":
@@ -58,5 +63,7 @@ def _add(facts: RunFacts, record: Record) -> None:
                 facts.drivers += 1
             case "StagePlanned":
                 facts.schemas[record["stage"]] = record["schema"]
+            case "RerunRequested":
+                facts.reruns[record["stage"]] = record["by"]
             case "RunFinished":
                 facts.finished = True

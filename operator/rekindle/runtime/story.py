@@ -52,6 +52,7 @@ _LINES = {
     "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",
     "PartitionsLost": lambda r: f"lost: {r['stage']}[{_ranges(r['partitions'])}]: {r['reason']}",
     "ExecutorGivenUp": lambda r: f"executor on {r['node']} {r['how']}: {r['reason']}",
+    "RerunRequested": lambda r: f"stage {r['stage']} is to be made again, asked for by {r['by']}",
     "Restart": _restart,
     "Block": lambda r: f"node {r['node']} blocked: {r['cause']}",
     "Unblock": lambda r: f"node {r['node']} no longer blocked: {r['reason']}",

@@ -185,6 +185,10 @@ class Run:
     def loses_driver(self) -> Answer:
         return self.see(ev.DriverLost("killed"))
 
+    def reruns(self, vertex: str) -> Answer:
+        """Somebody asks for it."""
+        return self.see(ev.RerunRequested(vertex, "somebody asks"))
+
     def slow(self, *attempts: str) -> Answer:
         """A detector's report of these attempts."""
         by_vertex: dict[ExecutionVertexID, list[ExecutionAttemptID]] = {}

@@ -386,3 +386,53 @@ class TestBudgets:
         assert run.loses("A/0") == []
         assert run.see(ev.NodeBlockRequested("n1", until=100.0, cause="a person")) == []
         assert run.snapshot() == before
+
+
+class TestARerunThatSomebodyAsksFor:
+    def test_it_takes_what_was_made_from_it_along_and_nothing_else(self):
+        run = started("A*2 => B*2 => C", "A => D*2")
+        for vertex in ("A", "B", "D"):
+            run.finish(vertex)
+        answer = run.reruns("B").restarts("B[0] B[1] C[0]")
+        assert answer.deployed == ["B[0]#1", "B[1]#1"]
+        assert run.versions("A") == [1, 1]
+        assert run.versions("B") == [2, 2]
+
+    def test_no_promise_spares_the_readers_of_what_is_doubted(self):
+        run = started("A => B => C", A={"deterministic": True}, B={"deterministic": True})
+        run.finish("A")
+        run.finish("B")
+        run.reruns("A").restarts("A[0] B[0] C[0]")
+
+    def test_what_it_reads_is_made_again_if_it_was_released(self):
+        run = started("A => B => C => D")
+        for vertex in ("A", "B", "C"):
+            run.finish(vertex)
+        assert run.graph.is_finished_for_good("A")
+        assert "A[0]" in run.reruns("B").restarted
+
+    def test_what_was_never_deployed_or_is_unknown_costs_nothing(self):
+        run = started("A => B")
+        run.reruns("B").restarts_nothing()
+        run.reruns("nobody").restarts_nothing()
+
+    def test_a_job_that_has_failed_does_it_when_a_new_driver_begins(self):
+        run = Run(job("A => B"), failover=FailoverOptions(max_failures_per_task=0)).submit()
+        run.finish("A")
+        run.deploy("B")
+        run.fails("B[0]")
+        assert run.graph.has_failed
+        run.reruns("A")
+        run.loses_driver()
+        assert run.versions("A") == [2]
+        assert run.finish("A").deployed == ["B[0]#1"]
+
+    def test_a_job_that_is_done_is_not_done_any_more(self):
+        run = started("A => B")
+        run.finish("A")
+        run.finish("B")
+        assert run.graph.is_done
+        run.reruns("B")
+        assert not run.graph.is_done
+        run.finish("A")
+        assert run.finish("B").of(act.Finish)
