@@ -31,7 +31,7 @@ class Settings:
     runs: int = 5
     scale: float = 2.0
     scores_scale: float = 0.1
-    rounds: int = 1600
+    rounds: int = 1000
     slow_workload: str = "scores"
     deadline: float = 1800.0
 

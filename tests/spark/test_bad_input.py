@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed, PipelineMisuse, StoreFull, StoreRefused
 from rekindle.runtime.layout import IDENTITY
+from rekindle.runtime.storage import PosixStorage
 
 
 def pipeline_of(out: Path, body, name: str = "bad", **options) -> Pipeline:
@@ -178,6 +179,29 @@ def test_a_cut_manifest_costs_its_partition(spark, tmp_path):
     result = pipeline.run(spark, store=tmp_path / "store")
     assert {row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()} == set(range(10))
     assert result.report["losses"][0]["stage"] == "numbers"
+
+
+def test_a_manifest_that_was_damaged_before_anyone_counted_on_it_is_written_again(spark, tmp_path):
+    damaged = tmp_path / "store/runs/0001/stages/result/manifests/p00001-v0001.json"
+    damaged.parent.mkdir(parents=True)
+    damaged.write_bytes(b"{half")
+    result = pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
+    assert {row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()} == set(range(10))
+    (loss,) = result.report["losses"]
+    assert (loss["stage"], loss["partitions"]) == ("result", [1])
+    assert "is damaged" in loss["reason"]
+
+
+def test_executors_that_write_to_another_place_than_the_driver_reads_are_refused(spark, tmp_path, monkeypatch):
+    monkeypatch.setattr("rekindle.runtime.driving._MANIFEST_SECONDS", 2.0)
+    names = PosixStorage.names
+
+    def hide_manifests(self: PosixStorage, folder: str) -> list[str]:
+        return [] if folder.endswith("manifests") else names(self, folder)
+
+    monkeypatch.setattr(PosixStorage, "names", hide_manifests)
+    with pytest.raises(StoreRefused, match=r"(?s)partitions \[0, 1\] have ended well, but .*is the volume mounted"):
+        pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
 
 
 def test_a_store_limit_ends_the_run_and_a_higher_one_goes_on(spark, tmp_path):

@@ -66,6 +66,11 @@ class CommittedPartitions:
         """Bytes of all partitions read so far."""
         return sum(one.bytes for stage in self.manifests.values() for one in stage.values())
 
+    def remove_damaged(self, stage: str, partition: int, version: int) -> None:
+        """Remove a manifest that cannot be read."""
+        self.store.delete(self.layout.manifest(stage, partition, version))
+        del self.damaged[(stage, partition, version)]
+
     def remove_losers(self, stage: str, versions: dict[int, int]) -> None:
         """Remove what attempts of `stage` wrote that no current manifest names (S5-13).
 

@@ -189,13 +189,21 @@ class Observer:
                     self.state.see(ev.AttemptFinished(execution.attempt_id, now, output), now)
 
     def _see_damaged_manifests(self, stage: Stage, now: float) -> None:
-        """A manifest that cannot be read is a lost partition; each is told once."""
-        for key, why in self.state.committed.damaged.items():
+        """A manifest that cannot be read is a lost partition; each is told once.
+
+        One that nobody has counted on yet is removed: whoever writes that version finds its name free again.
+        """
+        for key, why in list(self.state.committed.damaged.items()):
             name, partition, version = key
-            if name == stage.name and key not in self._told_damaged and self.state.is_current(*key):
-                self._told_damaged.add(key)
-                reason = f"the manifest of {name}/{partition} version {version} is damaged: {why}"
-                self._see_partitions_lost(name, [ResultPartitionID(name, partition)], reason, now)
+            if name != stage.name or key in self._told_damaged or not self.state.is_current(*key):
+                continue
+            reason = f"the manifest of {name}/{partition} version {version} is damaged: {why}"
+            if partition in self.state.core.unfinished(name):
+                self.state.committed.remove_damaged(*key)
+                self.state.note("PartitionsLost", stage=name, partitions=[partition], reason=reason)
+                continue
+            self._told_damaged.add(key)
+            self._see_partitions_lost(name, [ResultPartitionID(name, partition)], reason, now)
 
     def _see_lost_map_outputs(self, run: StageRun, views: list[StageView], now: float) -> None:
         """The EPHEMERAL rule: Spark would recompute them silently; here it is a partition loss."""

@@ -87,6 +87,8 @@ class Driver:
             self.core.handle(event, then)
         for name in self.spark.stages:
             self._see_commits(name, of_this_driver=False)
+        if self.draw.random() < 0.2:
+            self._see(ev.RerunRequested(self.draw.choice(sorted(self.spark.stages)), "somebody doubts it"))
         self._see(ev.DriverLost("killed"))
         self._settle()
 
