@@ -35,8 +35,15 @@ def has_map_side(stage: Stage) -> bool:
 
 
 def deterministic(graph: PipelineGraph, stage: Stage) -> bool | None:
-    """What the stage and all that is computed inside it promise together: the weakest promise holds."""
-    promises = {member.deterministic for member in members(graph, stage)}
+    """What the stage and all that is computed inside it promise together: the weakest promise holds.
+
+    No promise is worth anything over a cached input that may come out differently: Spark computes what is lost of it
+    again, unasked, in the midst of the stage.
+    """
+    inside = members(graph, stage)
+    promises = {member.deterministic for member in inside}
     if False in promises:
         return False
-    return None if None in promises else True
+    inputs = (graph.stage(name) for member in inside for name in member.inputs)
+    cached = (one for one in inputs if one.exchange is ExchangeMode.CACHED)
+    return None if None in promises or not all(deterministic(graph, one) for one in cached) else True

@@ -89,7 +89,7 @@ class Actor:
             run = self.state.runs.get(stage.name)
             if run is None:
                 continue
-            if f"{stage.name}.map" in touched and not stage.deterministic:
+            if f"{stage.name}.map" in touched and not self.state.is_deterministic(stage):
                 self.state.retire(stage.name)
             elif stage.name in touched or f"{stage.name}.map" in touched:
                 run.cancel()

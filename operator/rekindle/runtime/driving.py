@@ -97,12 +97,13 @@ class StageDriver:
     def _plan(self, stage: Stage, inputs: tuple[tuple[str, tuple[int, ...]], ...], now: float) -> None:
         """Plan a stage, unless an input has lost data that it needs: then the core restarts the producers."""
         before = len(self.state.actions)
-        unreadable = self._observer.see_missing_data([name for name, _ in inputs], now)
+        stored_names = stored_inputs(self.state.graph, stage)
+        unreadable = self._observer.see_missing_data(stored_names, now)
         if len(self.state.actions) != before:
             return  # the core has answered: carried out first, planned again next round
         run = StageRun(stage, self.state.scheduler, inputs, self.state.graph.name, self.state.wake.set)
         self.state.runs[stage.name] = run
-        stored = {name: self._stored(name, unreadable[name]) for name, _ in inputs}
+        stored = {name: self._stored(name, unreadable[name]) for name in stored_names}
         run.unreadable = frozenset(
             partition
             for name, result in stored.items()

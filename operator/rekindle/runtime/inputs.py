@@ -140,8 +140,12 @@ def cached_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
 def input_versions(
     graph: PipelineGraph, stage: Stage, versions: Mapping[str, tuple[int, ...]]
 ) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """What a plan of `stage` depends on: each stored input with the versions of its partitions."""
-    return tuple((name, versions[name]) for name in stored_inputs(graph, stage))
+    """What a plan of `stage` depends on: each stored or cached input with the versions of its partitions.
+
+    Cached ones too: a plan made before one was lost would compute it by itself, and get rows that other readers of
+    the result do not have.
+    """
+    return tuple((name, versions[name]) for name in (*stored_inputs(graph, stage), *cached_inputs(graph, stage)))
 
 
 def bytes_by_partition(graph: PipelineGraph, stage: Stage, stored: Mapping[str, Sequence[Manifest]]) -> dict[int, int]:

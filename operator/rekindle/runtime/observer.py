@@ -132,7 +132,7 @@ class Observer:
         self._see_damaged_manifests(stage, now)
         if not fresh or self.state.core.is_finished(stage.name):
             return
-        if run is not None and run.shuffles and not stage.deterministic:
+        if run is not None and run.shuffles and not self.state.is_deterministic(stage):
             reason = self._mixed(run, fresh)
             if reason:
                 self.state.see(ev.PartitionsLost((ResultPartitionID(f"{stage.name}.map", 0),), reason), now)
@@ -212,7 +212,7 @@ class Observer:
         reason = run.lost_map_output(views)
         if reason is None:
             return
-        if run.stage.deterministic:
+        if self.state.is_deterministic(run.stage):
             self.state.note("MapOutputsRecomputed", stage=run.stage.name, reason=reason)
             return
         self.state.see(ev.PartitionsLost((ResultPartitionID(f"{run.stage.name}.map", 0),), reason), now)

@@ -54,7 +54,7 @@ class StageRun:
     """A planned stage. Not thread-safe but for `plan_in_background`; the job master's loop owns it.
 
     Attributes:
-        inputs: the versions of the stored results it was planned on, a key that says when it is out of date.
+        inputs: the versions of the stored and cached results it was planned on, a key that says when it is out of date.
         unasked: [partition -> a running task of Spark's own speculation]
         stored_bytes: [partition -> bytes of stored partitions that only this partition is made from]
         digest_up_to: the highest id of a map task whose output was in the last digest of the map side.

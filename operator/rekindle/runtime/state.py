@@ -13,6 +13,7 @@ from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.fusion import deterministic
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.attempts import AttemptBindings
@@ -84,6 +85,10 @@ class RunState:
         map_tasks, seconds = run.tasks_since()
         self.note("StageTasks", stage=run.stage.name, map_tasks=map_tasks, task_seconds=round(seconds, 3))
 
+    def is_deterministic(self, stage: Stage) -> bool:
+        """Whether the stage, with all that is computed inside it, promises to make the same rows again."""
+        return bool(deterministic(self.graph, stage))
+
     def stored_stages(self) -> list[Stage]:
         """Stages with a stored result, in topological order."""
         return [stage for stage in self.graph.stages if stage.exchange is ExchangeMode.BLOCKING]
@@ -102,12 +107,11 @@ class RunState:
         return needed
 
     def versions(self) -> dict[str, tuple[int, ...]]:
-        """[stored stage -> current version of each partition]"""
+        """[stored or cached stage -> current version of each partition, of the one that a cached stage has]"""
         return {
-            stage.name: tuple(
-                self.core.version(ExecutionVertexID(stage.name, partition)) for partition in range(stage.partitions)
-            )
-            for stage in self.stored_stages()
+            stage.name: tuple(task.version for task in self.core.execution_vertices(stage.name))
+            for stage in self.graph.stages
+            if stage.exchange is not ExchangeMode.PIPELINED
         }
 
     def manifests(self, name: str) -> list[Manifest]:

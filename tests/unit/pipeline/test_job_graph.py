@@ -123,6 +123,18 @@ def test_the_weakest_promise_in_a_region_holds(inner, outer, together):
     assert vertices(pipeline.build())["b"].deterministic is together
 
 
+@pytest.mark.parametrize(
+    ("held", "reader", "together"),
+    [(True, True, True), (None, True, None), (False, True, None), (False, False, False), (True, None, None)],
+)
+def test_no_promise_holds_over_a_cached_input_that_may_come_out_differently(held, reader, together):
+    pipeline = Pipeline("p")
+    pipeline.source(name="a", exchange="cached", deterministic=held)(lambda spark: spark)
+    pipeline.stage(name="b", exchange="pipelined", deterministic=True)(lambda a: a)
+    pipeline.sink("out", name="c", deterministic=reader)(lambda b: b)
+    assert vertices(pipeline.build())["c"].deterministic is together
+
+
 # -- speculation ---------------------------------------------------------------------------------------
 
 

@@ -29,10 +29,14 @@ Check = Callable[["Driver", ev.Event, list[act.Action]], None]
 
 @dataclass
 class Plan:
-    """A stage as it was planned: on these versions of its inputs. Another number, another shuffle."""
+    """A stage as it was planned: on these versions of its inputs. Another number, another shuffle.
+
+    `reads` has the versions of stored inputs and, of cached ones, the numbers of the frames it was planned with.
+    """
 
     number: int
     versions: dict[str, tuple[int, ...]]
+    reads: dict[str, tuple[int, ...]]
 
 
 class Driver:
@@ -45,7 +49,7 @@ class Driver:
         self.now = 0.0
         self.journal: list[tuple[ev.Event, float]] = []
         self.trace: list[str] = []
-        self._plans_made = 0
+        self._plans_made = self._frames_made = 0
         self._begin()
         self._see(ev.JobSubmitted())
         self._settle()
@@ -53,6 +57,7 @@ class Driver:
     def _begin(self) -> None:
         self.core = ExecutionGraph(self.job_graph, **self._options)
         self.plans: dict[str, Plan] = {}
+        self._frames: dict[str, int] = {}
         self._pending: deque[ev.Event] = deque()
         self._digest_up_to: dict[str, int] = {}
         self._proven: dict[ExecutionVertexID, int] = {}
@@ -76,6 +81,7 @@ class Driver:
     def node_lost(self, node: str) -> None:
         for task in self.spark.lose_node(node):
             self._failed(task, ev.FailureCause(ev.FailureKind.INFRASTRUCTURE, f"{node} is gone"))
+        self._cached_lost()
         self._settle()
 
     def driver_lost(self) -> None:
@@ -143,11 +149,14 @@ class Driver:
         stage, fresh = self.spark.stages[name], self._fresh(name)
         if not fresh:
             return
-        if of_this_driver and stage.shuffles and not stage.deterministic and self._is_mixed(name, fresh):
+        if of_this_driver and stage.shuffles and not self._is_promised(name) and self._is_mixed(name, fresh):
             self._map_lost(name, "its results read different map outputs")
             return
-        if of_this_driver and stage.shuffles:
-            self._map_finished(name)
+        if of_this_driver:
+            for cached in self._cached_inputs(name):
+                self._feed_finished(cached, None)
+            if stage.shuffles:
+                self._map_finished(name)
         for subtask, commit in fresh.items():
             output = ev.PartitionOutput(1, 1, f"{commit.rows:x}" if stage.comparable else None)
             for _ in range(2 if self.draw.random() < 0.1 else 1):
@@ -179,21 +188,33 @@ class Driver:
         whole = shuffle is not None and all(shuffle.outputs)
         self._digest_up_to[name] = max((one.task for one in shuffle.outputs if one), default=-1) if shuffle else -1
         digest = "-".join(str(one.rows) for one in shuffle.outputs if one) if shuffle and whole else None
-        for execution in self.core.current_executions(ExecutionVertexID(f"{name}.map", 0)):
+        self._feed_finished(f"{name}.map", digest if self.spark.stages[name].comparable else None)
+
+    def _feed_finished(self, name: str, digest: str | None) -> None:
+        """What feeds a stage inside Spark is there once the stage has a result."""
+        for execution in self.core.current_executions(ExecutionVertexID(name, 0)):
             if not execution.state.is_terminal:
-                output = ev.PartitionOutput(0, 0, digest if self.spark.stages[name].comparable else None)
                 self._see(ev.AttemptDeployed(execution.attempt_id, "*", self.now))
-                self._see(ev.AttemptFinished(execution.attempt_id, self.now, output))
+                self._see(ev.AttemptFinished(execution.attempt_id, self.now, ev.PartitionOutput(0, 0, digest)))
 
     def _see_shuffle(self, name: str) -> None:
         """Spark made map outputs again, or will have to: told once for each time it is seen."""
-        shuffle, stage = self._shuffle(name), self.spark.stages[name]
+        shuffle = self._shuffle(name)
         if shuffle is None or self.core.is_finished(name):
             return
         lost = shuffle.complete_once and None in shuffle.outputs
-        if (shuffle.ran_again or lost) and not stage.deterministic:
+        if (shuffle.ran_again or lost) and not self._is_promised(name):
             shuffle.ran_again = False
             self._map_lost(name, "its map outputs were made again")
+
+    def _cached_lost(self) -> None:
+        held = tuple(ResultPartitionID(name, 0) for name in self._frames)
+        if held:
+            self._frames = {}
+            self._see(ev.PartitionsLost(held, "an executor that held some of it is gone"))
+
+    def _is_promised(self, name: str) -> bool:
+        return bool(self.job_graph.vertex(name).deterministic)
 
     def _map_lost(self, name: str, reason: str) -> None:
         self._see(ev.PartitionsLost((ResultPartitionID(f"{name}.map", 0),), reason))
@@ -226,8 +247,9 @@ class Driver:
                 for vertex in vertices:
                     self._proven.pop(vertex, None)
                 touched = {vertex.vertex for vertex in vertices}
-                for name, stage in self.spark.stages.items():
-                    if f"{name}.map" in touched and not stage.deterministic:
+                self._frames = {name: frame for name, frame in self._frames.items() if name not in touched}
+                for name in self.spark.stages:
+                    if f"{name}.map" in touched and not self._is_promised(name):
                         self._retire(name)
                     elif name in touched or f"{name}.map" in touched:
                         self._kill(lambda task, name=name: task.attempt.vertex_id.vertex == name)  # type: ignore[misc]
@@ -245,31 +267,50 @@ class Driver:
 
     def _drive(self) -> None:
         """Start what the core has deployed and nothing works on."""
-        for name, stage in self.spark.stages.items():
+        for name in [stage.name for stage in self.spark.stages.values() if not stage.cached]:
             wanted = [
                 execution
                 for subtask in self.core.unfinished(name)
                 for execution in self.core.current_executions(ExecutionVertexID(name, subtask))
                 if execution.state in {ExecutionState.SCHEDULED, ExecutionState.RUNNING}
             ]
-            if not wanted or not all(self.core.is_finished(one) for one in stage.inputs):
+            stored, cached = self._stored_inputs(name), self._cached_inputs(name)
+            if not wanted or not all(self.core.is_finished(one) for one in stored):
                 continue
-            versions = {one: tuple(v.version for v in self.core.execution_vertices(one)) for one in stage.inputs}
+            versions = {one: tuple(v.version for v in self.core.execution_vertices(one)) for one in stored | cached}
             plan = self.plans.get(name)
             if plan is None or plan.versions != versions:
                 self._retire(name)
                 self._plans_made += 1
-                plan = self.plans[name] = Plan(self._plans_made, versions)
+                frames = {one: (self._frame(one),) for one in sorted(cached)}
+                plan = self.plans[name] = Plan(self._plans_made, versions, {**versions, **frames})
             running = {(task.attempt, task.version) for task in self.spark.tasks if task.killed_at > self.now}
             for execution in wanted:
                 version = self.core.version(execution.attempt_id.vertex_id)
                 if (execution.attempt_id, version) not in running:
                     self._start(execution.attempt_id, version, plan)
 
+    def _stored_inputs(self, name: str) -> set[str]:
+        """What a stage reads from the store, also through cached stages."""
+        return {one for reader in {name} | self._cached_inputs(name) for one in self.spark.stages[reader].inputs} - {
+            one.name for one in self.spark.stages.values() if one.cached
+        }
+
+    def _cached_inputs(self, name: str) -> set[str]:
+        """The cached stages that it reads, also through each other."""
+        direct = {one for one in self.spark.stages[name].inputs if self.spark.stages[one].cached}
+        return direct.union(*(self._cached_inputs(one) for one in direct))
+
+    def _frame(self, name: str) -> int:
+        if name not in self._frames:
+            self._frames_made += 1
+            self._frames[name] = self._frames_made
+        return self._frames[name]
+
     def _start(self, attempt: ExecutionAttemptID, version: int, plan: Plan) -> None:
         avoid = set(self.core.blocked_nodes(self.now))
         try:
-            self.spark.start(attempt, version, plan.number, plan.versions, avoid, self.now)
+            self.spark.start(attempt, version, plan.number, plan.reads, avoid, self.now)
         except InputMissing as missing:
             partition = ResultPartitionID(*missing.partition)
             cause = ev.FailureCause(ev.FailureKind.PARTITION, f"cannot read {partition}", partition)

@@ -35,7 +35,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class StageModel:
-    """One stage. `inputs`: [stage -> whether partition i reads only partition i of it]."""
+    """One stage. `inputs`: [stage -> whether partition i reads only partition i of it].
+
+    What is `cached` is held by executors, in one piece, and made when a task reads it.
+    """
 
     name: str
     partitions: int
@@ -43,6 +46,7 @@ class StageModel:
     shuffles: bool
     deterministic: bool | None
     comparable: bool
+    cached: bool = False
 
 
 @dataclass
@@ -88,6 +92,14 @@ class Shuffle:
     ran_again: bool = False
 
 
+@dataclass
+class Cached:
+    """What executors hold of a cached stage."""
+
+    rows: Rows
+    node: str
+
+
 class InputMissing(Exception):
     """A task cannot read this stored partition."""
 
@@ -106,6 +118,8 @@ class Spark:
         self.store: dict[tuple[str, int, int], Commit] = {}
         self.tasks: list[Task] = []
         self.shuffles: dict[tuple[str, int], Shuffle] = {}
+        self.cached: dict[tuple[str, int], Cached] = {}
+        """[(stage, the number of the driver's frame) -> what is held]"""
         self.writer = 1
         self.origins: list[Origin] = []
         self._rows: dict[Origin, Rows] = {}
@@ -158,6 +172,7 @@ class Spark:
         self.tasks = [task for task in self.tasks if task.node != node]
         for shuffle in self.shuffles.values():
             shuffle.outputs = [one if one is None or one.node != node else None for one in shuffle.outputs]
+        self.cached = {key: one for key, one in self.cached.items() if one.node != node}
         return gone
 
     def lose_driver(self) -> None:
@@ -165,7 +180,7 @@ class Spark:
         for task in self.tasks:
             if self.draw.random() < 0.3:
                 self._commit(task)
-        self.tasks, self.shuffles = [], {}
+        self.tasks, self.shuffles, self.cached = [], {}, {}
         self.writer += 1
 
     def lose_partition(self) -> None:
@@ -201,6 +216,9 @@ class Spark:
     ) -> tuple[tuple[Partition, Rows], ...]:
         read = []
         for name, only_own in sorted(stage.inputs.items()):
+            if self.stages[name].cached:
+                read.append(((name, 0), self._held(self.stages[name], versions)))
+                continue
             for number, version in enumerate(versions[name]):
                 if only_own and part is not None and number != part:
                     continue
@@ -209,6 +227,15 @@ class Spark:
                     raise InputMissing((name, number))
                 read.append(((name, number), commit.rows))
         return tuple(read)
+
+    def _held(self, stage: StageModel, versions: Mapping[str, tuple[int, ...]]) -> Rows:
+        """The rows of a cached stage; those that are lost are made again without a word."""
+        (frame,) = versions[stage.name]
+        key = (stage.name, frame)
+        if key not in self.cached:
+            made = Origin(stage.name, 0, self._read(stage, None, versions), self._draw(stage))
+            self.cached[key] = Cached(self._rows_of(made), self.draw.choice(list(self.slow)))
+        return self.cached[key].rows
 
     def _draw(self, stage: StageModel) -> int:
         return 0 if stage.deterministic else self.draw.randrange(3)

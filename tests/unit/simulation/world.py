@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -11,7 +13,7 @@ from rekindle.core import events as ev
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, JobVertex, ResultKind
 from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
 from tests.unit.simulation.driver import Driver
-from tests.unit.simulation.spark import Spark, StageModel
+from tests.unit.simulation.spark import Partition, Rows, Spark, StageModel
 
 MOST_ROUNDS = 3000
 HANGS = 200.0
@@ -25,33 +27,42 @@ def draw_stages(draw: random.Random) -> list[StageModel]:
     stages: list[StageModel] = []
     for number in range(draw.randint(1, 5)):
         chosen = draw.sample(stages, k=min(len(stages), draw.choice((0, 1, 1, 2))))
-        pointwise = bool(chosen) and draw.random() < 0.4
+        cached = draw.random() < 0.2
+        pointwise = bool(chosen) and not cached and not chosen[0].cached and draw.random() < 0.4
         own = chosen[0].name if pointwise else None
+        partitions = 1 if cached else chosen[0].partitions if pointwise else draw.randint(1, 4)
         stages.append(
             StageModel(
                 f"s{number}",
-                chosen[0].partitions if pointwise else draw.randint(1, 4),
+                partitions,
                 {one.name: one.name == own for one in chosen},
-                shuffles=not pointwise and draw.random() < 0.8,
+                shuffles=not cached and not pointwise and draw.random() < 0.8,
                 deterministic=draw.choice((None, None, True, False)),
                 comparable=draw.random() < 0.7,
+                cached=cached,
             )
         )
-    return stages
+    read = {name for stage in stages for name in stage.inputs}
+    return [replace(stage, cached=stage.cached and stage.name in read) for stage in stages]
 
 
 def to_job_graph(stages: list[StageModel]) -> JobGraph:
     vertices, edges = list[JobVertex](), list[JobEdge]()
+    cached = {stage.name for stage in stages if stage.cached}
+    promises: dict[str, bool | None] = {}
     for stage in stages:
         head = stage.name
+        held = all(promises[name] for name in stage.inputs if name in cached)
+        promises[stage.name] = stage.deterministic if held or stage.deterministic is False else None
         if stage.shuffles:
             head = f"{stage.name}.map"
-            vertices.append(JobVertex(head, 1, speculative=False, deterministic=stage.deterministic))
+            vertices.append(JobVertex(head, 1, speculative=False, deterministic=promises[stage.name]))
             edges.append(JobEdge(head, stage.name, ResultKind.EPHEMERAL, DistributionPattern.ALL_TO_ALL))
-        vertices.append(JobVertex(stage.name, stage.partitions, deterministic=stage.deterministic))
+        vertices.append(JobVertex(stage.name, stage.partitions, deterministic=promises[stage.name]))
         for name, only_own in stage.inputs.items():
             pattern = DistributionPattern.POINTWISE if only_own else DistributionPattern.ALL_TO_ALL
-            edges.append(JobEdge(name, head, ResultKind.BLOCKING, pattern))
+            kind = ResultKind.CACHED if name in cached else ResultKind.BLOCKING
+            edges.append(JobEdge(name, head, kind, pattern))
     return JobGraph("drawn", tuple(vertices), tuple(edges))
 
 
@@ -150,7 +161,7 @@ class World:
 
     def _is_there(self, edge: JobEdge) -> bool:
         """Whether all that an input needs is stored; what is lost and was not noticed yet counts as lost."""
-        if edge.kind is ResultKind.EPHEMERAL:
+        if edge.kind is not ResultKind.BLOCKING:
             return False
         stored = self.spark.store
         return all(
@@ -164,9 +175,11 @@ class World:
         valid = {
             (stage.name, task.id.subtask): store[stage.name, task.id.subtask, task.version].rows
             for stage in self.stages
+            if not stage.cached
             for task in core.execution_vertices(stage.name)
             if task.is_finished
         }
+        held: dict[str, set[Rows]] = {stage.name: set() for stage in self.stages if stage.cached}
         for stage in self.stages:
             sides = set()
             for part in range(stage.partitions):
@@ -177,11 +190,25 @@ class World:
                 if stage.shuffles:
                     sides.add(origin.read)
                     read = tuple(one for _, made in origin.read for one in origins[made].read)
-                for partition, rows in read:
+                for partition, rows in self._through_cached(read, held):
                     if valid.get(partition, rows) != rows:
                         self._break(f"{stage.name}[{part}] was made from rows of {partition} that are no longer valid")
             if len(sides) > 1:
                 self._break(f"partitions of {stage.name} were made from different shuffles")
+        for name, rows_held in held.items():
+            if len(rows_held) > 1:
+                self._break(f"the readers of {name} have read different rows of it")
+
+    def _through_cached(
+        self, read: Iterable[tuple[Partition, Rows]], held: dict[str, set[Rows]]
+    ) -> Iterator[tuple[Partition, Rows]]:
+        """The stored partitions that were read, also by cached stages, whose rows are added to `held`."""
+        for partition, rows in read:
+            if partition[0] in held:
+                held[partition[0]].add(rows)
+                yield from self._through_cached(self.spark.origins[rows].read, held)
+            else:
+                yield partition, rows
 
     def _check_leaks(self) -> None:
         """What runs when all is over was told to end; a job that is done shows no slow task."""
