@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import Bench
-from benchmarks.cpu import cpu_seconds
+from benchmarks.cpu import CpuSampler
 from benchmarks.results import Run
 from benchmarks.tpch.oracle import difference
 from benchmarks.tpch.pipeline import PARTITIONS
@@ -111,10 +111,10 @@ def _run(
         if contender.slowed:
             sick.slow(slow_factor)
         try:
-            before = cpu_seconds(driver.pid), cpu_seconds(*cluster.sessions())
-            _say(driver, "go")
-            seconds = float(json.loads(_read(driver, "it failed"))["seconds"])
-            took = Took(seconds, cpu_seconds(driver.pid) - before[0], cpu_seconds(*cluster.sessions()) - before[1])
+            with CpuSampler(driver.pid) as by_driver, CpuSampler(*cluster.sessions()) as by_nodes:
+                _say(driver, "go")
+                seconds = float(json.loads(_read(driver, "it failed"))["seconds"])
+            took = Took(seconds, by_driver.seconds, by_nodes.seconds)
         finally:
             sick.recover_speed()
         _say(driver, "end")
