@@ -4,7 +4,6 @@ give the same answers and save the same work as with a folder.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,8 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
-from rekindle.runtime.errors import StoreRefused
+from rekindle.pipeline import Pipeline
+from rekindle.runtime.errors import EnvironmentProblem, StoreRefused
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.manifest import StoredFile
 from rekindle.runtime.store import Store
@@ -175,9 +176,11 @@ def test_a_server_that_is_gone_ends_the_run_and_the_next_one_goes_on(tmp_path: P
     assert outcome.restarted()["worked"] <= 6
 
 
-def test_spark_without_its_connector_is_said_before_anything_runs(tmp_path: Path, server: Server):
-    application = chain(tmp_path, server, deps={})
-    outcome = application.run()
-    assert outcome.code == 3, outcome.err
-    assert "-> set spark.jars.packages to org.apache.hadoop:hadoop-aws:" in outcome.err
-    assert json.loads((tmp_path / "report.json").read_text())["stages"] == []
+def test_spark_without_its_connector_is_said_before_anything_runs(spark: SparkSession, server: Server):
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark.range(1))
+    pipeline.sink("/nowhere", name="b")(lambda a: a)
+    place = server.place("never")
+    with pytest.raises(EnvironmentProblem, match=r"-> set spark.jars.packages to org.apache.hadoop:hadoop-aws:"):
+        pipeline.run(spark, store=place)
+    assert Store.at(place, server.spark_conf).names("") == []

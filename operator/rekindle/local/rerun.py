@@ -13,6 +13,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rekindle.local.inspect import StoredRun
 from rekindle.local.stores import last_driver_is_gone
@@ -79,18 +80,16 @@ def _append(store: Store, number: int, stage: str, say: Callable[[str], None]) -
         lease.release()
 
 
-def _stages(records: Sequence[Record]) -> dict[str, Mapping[str, object]]:
+def _stages(records: Sequence[Record]) -> dict[str, Mapping[str, Any]]:
     """[stage -> what the run's first record says of it]"""
     started: Record = next((one for one in records if one.get("note") == "RunStarted"), {"stages": []})
     return {one["name"]: one for one in started["stages"]}
 
 
-def _readers(stage: str, stages: Mapping[str, Mapping[str, object]]) -> tuple[str, ...]:
+def _readers(stage: str, stages: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
     """All stages that read a stage, directly or not, in the order of the pipeline."""
     found = {stage}
     for name, one in stages.items():  # producers come first
-        inputs = one["inputs"]
-        assert isinstance(inputs, list)
-        if found.intersection(inputs):
+        if found.intersection(one["inputs"]):
             found.add(name)
     return tuple(name for name in stages if name in found - {stage})

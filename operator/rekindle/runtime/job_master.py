@@ -115,8 +115,8 @@ class JobMaster:
         for stage in self.state.stored_stages():
             self._observer.see_commits(stage, now)
         self._observer.see_missing_data(self.state.finished_and_needed(), now)
-        for stage, who in self.state.open_run.facts.reruns.items():
-            self.state.see(ev.RerunRequested(stage, f"asked for by {who}"), now)
+        for name, who in self.state.open_run.facts.reruns.items():
+            self.state.see(ev.RerunRequested(name, f"asked for by {who}"), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
 
     # -- a round ---------------------------------------------------------------------------------------
