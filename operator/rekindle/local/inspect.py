@@ -96,10 +96,14 @@ class StoredRun:
         ]
         return "\n".join([table(rows), *damaged])
 
+    def stages(self) -> dict[str, Mapping[str, Any]]:
+        """[stage -> what the run's first record says of it], producers first."""
+        started: Record = next((one for one in self.records if one.get("note") == "RunStarted"), {"stages": []})
+        return {one["name"]: one for one in started["stages"]}
+
     def _stored_stages(self) -> dict[str, int]:
         """[stage -> number of partitions]"""
-        started: Record = next((one for one in self.records if one.get("note") == "RunStarted"), {"stages": []})
-        return {one["name"]: one["partitions"] for one in started["stages"] if one["exchange"] == "blocking"}
+        return {name: one["partitions"] for name, one in self.stages().items() if one["exchange"] == "blocking"}
 
     def _is_released(self, stage: str) -> bool:
         """Whether nobody needs the result any more, so that its files were removed."""

@@ -7,21 +7,18 @@ is removed before.
 from __future__ import annotations
 
 import getpass
-import os
 import socket
 import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from rekindle.local.inspect import StoredRun
-from rekindle.local.stores import last_driver_is_gone
+from rekindle.local.stores import held
 from rekindle.runtime.errors import StoreRefused
 from rekindle.runtime.facts import fold
-from rekindle.runtime.journal import Journal, Record, note
+from rekindle.runtime.journal import Journal, note
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.lease import Lease
 from rekindle.runtime.store import Store
 
 _LEASE_SECONDS = 10.0
@@ -47,7 +44,7 @@ def request_rerun(store: Store, stage: str, say: Callable[[str], None]) -> Rerun
         StoreRefused: there is no such store, run or stage, the run is finished, or a driver uses it.
     """
     run = StoredRun.find(store)
-    stages = _stages(run.records)
+    stages = run.stages()
     if stage not in stages:
         known = ", ".join(name for name, one in stages.items() if one["exchange"] == "blocking")
         raise StoreRefused(f"run {run.number} has no stage {stage}", remedy=f"it has {known}")
@@ -65,25 +62,11 @@ def request_rerun(store: Store, stage: str, say: Callable[[str], None]) -> Rerun
 
 
 def _append(store: Store, number: int, stage: str, say: Callable[[str], None]) -> None:
-    writer = f"rerun-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-    lease = Lease(store, writer, _LEASE_SECONDS)
-    lease.acquire(
-        takeover=last_driver_is_gone(store),
-        waiting=lambda holder: say(f"waiting up to {_LEASE_SECONDS:g} s for the lease of {holder} to run out"),
-    )
-    try:
+    with held(store, "rerun", _LEASE_SECONDS, say) as writer:
         journal = Journal(store, RunLayout(number), writer)
         journal.replay()
         who = f"{getpass.getuser()} on {socket.gethostname()}"
         journal.append([note(time.time(), "RerunRequested", stage=stage, by=who)])
-    finally:
-        lease.release()
-
-
-def _stages(records: Sequence[Record]) -> dict[str, Mapping[str, Any]]:
-    """[stage -> what the run's first record says of it]"""
-    started: Record = next((one for one in records if one.get("note") == "RunStarted"), {"stages": []})
-    return {one["name"]: one for one in started["stages"]}
 
 
 def _readers(stage: str, stages: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

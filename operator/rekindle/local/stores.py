@@ -3,7 +3,9 @@
 import json
 import os
 import socket
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import psutil
 
@@ -41,13 +43,24 @@ def forget(store: Store, lease_seconds: float, say: Callable[[str], None]) -> No
     if not store.exists(IDENTITY):
         return
     store.prepare()
-    lease = Lease(store, f"fresh-{socket.gethostname()}-{os.getpid()}", lease_seconds)
-    lease.acquire(
-        takeover=last_driver_is_gone(store),
-        waiting=_waits(lease_seconds, say),
-    )
-    lease.release()
+    with held(store, "fresh", lease_seconds, say):
+        pass
     begin_anew(store)
+
+
+@contextmanager
+def held(store: Store, purpose: str, lease_seconds: float, say: Callable[[str], None]) -> Iterator[str]:
+    """Hold a store's lease for the length of the block, which gets the name of its holder.
+
+    Raises StoreRefused while another run uses it.
+    """
+    holder = f"{purpose}-{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    lease = Lease(store, holder, lease_seconds)
+    lease.acquire(takeover=last_driver_is_gone(store), waiting=_waits(lease_seconds, say))
+    try:
+        yield holder
+    finally:
+        lease.release()
 
 
 def _waits(lease_seconds: float, say: Callable[[str], None]) -> Callable[[str], None]:
