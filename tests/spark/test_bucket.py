@@ -145,27 +145,30 @@ def test_a_corrupt_object_is_found_and_inspect_tells(tmp_path: Path, server: Ser
     assert left.names("volume-0/runs/0001/data") == left.names("volume-1/runs/0001/data") == []
 
 
-def test_a_server_that_comes_back_within_a_minute_costs_nothing_but_time(tmp_path: Path):
-    with bucket_server(tmp_path / "server") as first:
-        application = chain(tmp_path, first)
+@contextmanager
+def server_killed_half_way(folder: Path) -> Iterator[tuple[Application, Server, subprocess.Popen[str]]]:
+    """An application that runs, and whose server was killed when two partitions of `worked` were stored."""
+    with bucket_server(folder / "server") as server:
+        application = chain(folder, server)
         with started(application) as running:
-            wait_for_partitions(application, first, "worked", 2)
-            first.kill()
-            time.sleep(5)  # longer than any single request
-            with bucket_server(tmp_path / "server", first.port):
-                _, err = running.communicate(timeout=200)
+            wait_for_partitions(application, server, "worked", 2)
+            server.kill()
+            yield application, server, running
+
+
+def test_a_server_that_comes_back_within_a_minute_costs_nothing_but_time(tmp_path: Path):
+    with server_killed_half_way(tmp_path) as (application, first, running):
+        time.sleep(5)  # longer than any single request
+        with bucket_server(tmp_path / "server", first.port):
+            _, err = running.communicate(timeout=200)
     assert running.returncode == 0, err
     assert chain_is_right(application)
     assert application.outcome(0, "", err).report["drivers"] == 1
 
 
 def test_a_server_that_is_gone_ends_the_run_and_the_next_one_goes_on(tmp_path: Path):
-    with bucket_server(tmp_path / "server") as first:
-        application = chain(tmp_path, first)
-        with started(application) as running:
-            wait_for_partitions(application, first, "worked", 2)
-            first.kill()
-            _, err = running.communicate(timeout=250)
+    with server_killed_half_way(tmp_path) as (application, first, running):
+        _, err = running.communicate(timeout=250)
     assert running.returncode == 4, err
     assert f"cannot use the store {application.place}" in err
     with bucket_server(tmp_path / "server", first.port):
