@@ -29,12 +29,11 @@ _EAGER = {"spark.speculation.quantile": "0.75", "spark.speculation.multiplier": 
 
 HEALTHY = Contender("plain Spark, three healthy nodes", "plain")
 ORACLE = Contender("plain Spark, the two healthy nodes only", "plain", nodes=2)
-REKINDLE_ORACLE = Contender("Rekindle, the two healthy nodes only", "rekindle", options=_REKINDLE, nodes=2)
 REKINDLE = Contender("Rekindle, slow node", "rekindle", options=_REKINDLE, slowed=True)
 PLAIN = Contender("plain Spark, slow node", "plain", slowed=True)
 DEFAULT = Contender("Spark's speculation (0.9, 3), slow node", "plain", conf=_SPARK, slowed=True)
 EAGER = Contender("Spark's speculation (0.75, 1.5), slow node", "plain", conf={**_SPARK, **_EAGER}, slowed=True)
-CONTENDERS = (HEALTHY, ORACLE, REKINDLE_ORACLE, REKINDLE, PLAIN, DEFAULT, EAGER)
+CONTENDERS = (HEALTHY, ORACLE, REKINDLE, PLAIN, DEFAULT, EAGER)
 
 
 def runs(bench: Bench) -> Iterator[Run]:
