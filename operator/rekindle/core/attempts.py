@@ -12,7 +12,7 @@ from rekindle.core.events import (
     FailureKind,
 )
 from rekindle.core.execution import Execution, ExecutionState, ExecutionVertex
-from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.core.ids import ExecutionAttemptID, ResultPartitionID
 from rekindle.core.job_state import JobState
 from rekindle.core.regions import together
 from rekindle.core.speculation import FailureRule, rule_for
@@ -40,10 +40,11 @@ class AttemptHandler:
             return []
         vertex = state.vertices[task.id.vertex]
         winner = vertex.admit(execution, event.finished_at)
-        state.counters.add(num_effective_speculative_executions=int(winner.speculative))
+        if winner.speculative:
+            state.counters.add(num_effective_speculative_executions=1)
         partition = ResultPartitionID(task.id.vertex, task.id.subtask)
         state.partitions.add(partition.vertex, partition.subtask, event.output)
-        losers = self._cancel_losers(task, winner)
+        losers = self._cancel_losers(task, winner) if task.has_siblings else []
         compared = state.recovery.compare(partition, event.output.digest, now)
         state.changed |= vertex.is_finished or bool(compared)
         return losers + compared
@@ -63,7 +64,7 @@ class AttemptHandler:
         if rule_for(task, event.cause) is FailureRule.GO_ON:
             task.drop(event.attempt)
             return []
-        return self._fail_over(task.id, event.cause, now)
+        return self._fail_over(event.attempt, event.cause, now)
 
     def canceled(self, event: AttemptCanceled, now: float) -> list[Action]:
         """A loser has ended; or somebody ended an attempt that was wanted, and it is tried again."""
@@ -78,10 +79,11 @@ class AttemptHandler:
         failed = {task.id.vertex: {task.id.subtask}}
         return self._state.recovery.recover(failed, f"{event.attempt} was cancelled", now)
 
-    def _fail_over(self, vertex_id: ExecutionVertexID, cause: FailureCause, now: float) -> list[Action]:
+    def _fail_over(self, attempt: ExecutionAttemptID, cause: FailureCause, now: float) -> list[Action]:
         """Retry or restart a vertex; and make again the partition it could not read (S2-30, S2-34)."""
+        vertex_id = attempt.vertex_id
         state, failed = self._state, {vertex_id.vertex: {vertex_id.subtask}}
-        why = f"{vertex_id} failed: {cause.message}"
+        why = f"{attempt} failed: {cause.message}"
         state.changed = True
         if cause.kind is not FailureKind.PARTITION or vertex_id.vertex in state.needs.done():
             return state.recovery.recover(failed, why, now)

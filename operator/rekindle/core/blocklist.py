@@ -56,6 +56,8 @@ class BlocklistTracker:
 
     def remove_expired(self, now: float) -> tuple[BlockedNode, ...]:
         """Blocks that have come to their end: `now` is at it or past it."""
+        if not self._blocked:
+            return ()
         expired = tuple(block for block in self._blocked.values() if now >= block.end)
         for block in expired:
             del self._blocked[block.node]

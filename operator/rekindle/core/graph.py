@@ -17,7 +17,8 @@ from rekindle.core import events as ev
 from rekindle.core.actions import Action
 from rekindle.core.attempts import AttemptHandler
 from rekindle.core.blocklist import BlockedNode
-from rekindle.core.execution import Execution, ExecutionState, ExecutionVertex
+from rekindle.core.execution import Execution, ExecutionJobVertex, ExecutionState, ExecutionVertex
+from rekindle.core.failover import FailoverStrategy
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.invariants import check
 from rekindle.core.job_graph import JobGraph
@@ -88,6 +89,10 @@ class ExecutionGraph:
         """The execution vertices of a job vertex, by subtask."""
         return self._state.vertices[vertex].tasks
 
+    def execution_job_vertices(self) -> Sequence[ExecutionJobVertex]:
+        """All job vertices, in topological order."""
+        return tuple(self._state.vertices)
+
     def current_executions(self, vertex_id: ExecutionVertexID) -> tuple[Execution, ...]:
         """Oldest first; never empty."""
         return self._state.vertices.task(vertex_id).executions
@@ -137,6 +142,11 @@ class ExecutionGraph:
     def has_failed(self) -> bool:
         """Fail was told, and no new driver has begun since."""
         return self._state.failed
+
+    @property
+    def failover_strategy(self) -> FailoverStrategy:
+        """The one that was asked for. To ask it changes nothing."""
+        return self._state.recovery.strategy
 
     def output(self, partition: ResultPartitionID) -> ev.PartitionOutput | None:
         """What was written; None when there is nothing to be read, not yet or not any more."""

@@ -60,6 +60,7 @@ def _check_sparing(state: JobState) -> None:
         finished = state.vertices[edge.consumer].finished
         _require(bool(readers) and readers <= finished, f"{edge} holds {sorted(readers)}")
         _require(bool(expected.get(edge.producer)), f"{edge} holds {sorted(readers)} for no digest")
+    _require(not (state.told_finish and held), f"the job is done, and {held} may have to restart")
     for name, digests in expected.items():
         _require(any(edge in held for edge in state.job_graph.outputs(name)), f"{name} is compared for nobody")
         finished = state.vertices[name].finished

@@ -51,12 +51,12 @@ class NodeAwareSlowTaskDetector:
     options: NodeAwareOptions = NodeAwareOptions()  # noqa: RUF009 (it is frozen)
 
     def find_slow(self, graph: GraphView, now: float) -> SlowTasksFound:
-        warm_from = _warm_from(task for one in graph.job_graph.vertices for task in graph.execution_vertices(one.name))
+        vertices = graph.execution_job_vertices()
+        warm_from = _warm_from(task for vertex in vertices for task in vertex.tasks)
         found: list[Slow] = []
-        for vertex in graph.job_graph.vertices:
-            tasks = graph.execution_vertices(vertex.name)
-            if not all(task.is_finished for task in tasks):
-                found += self._slow_of(vertex.name, tasks, warm_from, now)
+        for vertex in vertices:
+            if not vertex.is_finished:
+                found += self._slow_of(vertex.job_vertex.name, vertex.tasks, warm_from, now)
         return SlowTasksFound(tuple(found))
 
     def _slow_of(

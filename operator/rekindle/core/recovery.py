@@ -92,6 +92,8 @@ class Recovery:
 
     def compare(self, partition: ResultPartitionID, digest: str | None, now: float) -> list[Action]:
         """A partition was made: where a lost one with another digest was awaited, its readers restart."""
+        if not self.sparing.is_waiting:
+            return []
         differing = self.sparing.finished(partition.vertex, partition.subtask, digest)
         cause = f"{partition} differs from the lost one"
         actions = self.restart(differing, cause, now, changed=True) if differing else []

@@ -35,7 +35,7 @@ class PipelinedRegions:
         self._group_of = {name: group for group in self.groups for name in group}
         for group in self.groups:
             if len(group) > 1:
-                self._find_regions(group, whole=group in merged)
+                self._find_regions(group, whole=group in merged or self._waits_for_itself(group))
 
     def group_of(self, vertex: str) -> Group:
         return self._group_of[vertex]
@@ -64,6 +64,16 @@ class PipelinedRegions:
         for members in [self._all_of(group)] if whole else self._components(group):
             for name, subtasks in members.items():
                 self._members |= dict.fromkeys((ExecutionVertexID(name, one) for one in subtasks), members)
+
+    def _waits_for_itself(self, group: Group) -> bool:
+        """Whether vertices that pipelined exchanges connect also read each other's stored results.
+
+        Each of their regions would wait for the whole of a result (S6-11) that all of them make.
+        """
+        return any(edge.kind is not ResultKind.PIPELINED and edge.producer in group for edge in self._into(group))
+
+    def _into(self, group: Group) -> list[JobEdge]:
+        return [edge for name in group for edge in self._graph.inputs(name)]
 
     def _all_of(self, group: Group) -> Subtasks:
         return {name: set(range(self._graph.vertex(name).parallelism)) for name in group}

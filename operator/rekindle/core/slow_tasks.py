@@ -8,13 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import Protocol
 
 from rekindle.core.events import SlowTasksFound
-from rekindle.core.execution import Execution, ExecutionVertex
+from rekindle.core.execution import Execution, ExecutionJobVertex
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
-from rekindle.core.job_graph import JobGraph, JobVertex
 from rekindle.core.options import SlowTaskDetectorOptions
 
 Slow = tuple[ExecutionVertexID, tuple[ExecutionAttemptID, ...], str]
@@ -23,10 +21,7 @@ Slow = tuple[ExecutionVertexID, tuple[ExecutionAttemptID, ...], str]
 class GraphView(Protocol):
     """What a detector may look at: `core.graph.ExecutionGraph` is one."""
 
-    @property
-    def job_graph(self) -> JobGraph: ...
-
-    def execution_vertices(self, vertex: str) -> Sequence[ExecutionVertex]: ...
+    def execution_job_vertices(self) -> Sequence[ExecutionJobVertex]: ...
 
 
 class SlowTaskDetector(Protocol):
@@ -51,6 +46,11 @@ class Baseline:
     sample: int
     typical: float
 
+    def __str__(self) -> str:
+        return (
+            f"slow from {self.seconds:.1f} s on (median of the first {self.sample} to finish: {self.typical:.1f} s)"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ExecutionTimeBasedSlowTaskDetector:
@@ -64,49 +64,35 @@ class ExecutionTimeBasedSlowTaskDetector:
 
     def find_slow(self, graph: GraphView, now: float) -> SlowTasksFound:
         found: list[Slow] = []
-        for vertex in graph.job_graph.vertices:
-            tasks = graph.execution_vertices(vertex.name)
-            baseline = self.baseline(vertex, tasks)
+        for vertex in graph.execution_job_vertices():
+            baseline = self.baseline(vertex)
             if baseline is not None:
-                found += _slower(tasks, baseline, now)
+                found += _slower(vertex, baseline, now)
         return SlowTasksFound(tuple(found))
 
-    def baseline(self, vertex: JobVertex, tasks: Sequence[ExecutionVertex]) -> Baseline | None:
+    def baseline(self, vertex: ExecutionJobVertex) -> Baseline | None:
         """None before ceil(N * ratio) execution vertices have finished (S1-11), and when all have."""
-        finished = [task.representative for task in tasks if task.is_finished]
         size = math.ceil(vertex.parallelism * self.options.baseline_ratio)
-        if len(finished) < size or len(finished) == len(tasks):
+        if len(vertex.finished) < size or vertex.is_finished:
             return None
-        first = sorted(finished, key=_finished_at)[:size]
-        times = [one.execution_time(now=0.0) for one in first if one.deployed_at is not None]
-        typical = median(times) if times else 0.0
+        typical = vertex.finishing_order.typical(size)
         bound = self.options.baseline_lower_bound
         return Baseline(max(typical * self.options.baseline_multiplier, bound), size, typical)
 
 
-def _finished_at(execution: Execution) -> tuple[float, ExecutionAttemptID]:
-    return (execution.finished_at or 0.0, execution.attempt_id)
-
-
-def _slower(tasks: Sequence[ExecutionVertex], baseline: Baseline, now: float) -> list[Slow]:
-    """Slow attempts of vertices that have not finished."""
+def _slower(vertex: ExecutionJobVertex, baseline: Baseline, now: float) -> list[Slow]:
+    """Slow attempts of vertices that have not finished, by subtask."""
     found: list[Slow] = []
-    for task in tasks:
-        if not task.is_finished:
-            slow = [one for one in task.executions if _is_slow(one, baseline, now)]
-            if slow:
-                longest = max(one.execution_time(now) for one in slow)
-                found.append((task.id, tuple(one.attempt_id for one in slow), _evidence(longest, baseline)))
+    why = str(baseline)
+    for subtask in sorted(vertex.unfinished):
+        task = vertex.tasks[subtask]
+        slow = [one for one in task.executions if _is_slow(one, baseline, now)]
+        if slow:
+            longest = max([one.execution_time(now) for one in slow])
+            found.append((task.id, tuple([one.attempt_id for one in slow]), f"running for {longest:.1f} s; {why}"))
     return found
 
 
 def _is_slow(execution: Execution, baseline: Baseline, now: float) -> bool:
     """Equal is slow (S1-14); what was never deployed is not, even where the baseline is 0 (S1-27)."""
     return execution.state.is_running and execution.execution_time(now) >= baseline.seconds
-
-
-def _evidence(seconds: float, baseline: Baseline) -> str:
-    return (
-        f"running for {seconds:.1f} s; slow from {baseline.seconds:.1f} s on "
-        f"(median of the first {baseline.sample} to finish: {baseline.typical:.1f} s)"
-    )

@@ -57,6 +57,11 @@ class DigestSparing:
         return subtask in self._expected.get(vertex, ())
 
     @property
+    def is_waiting(self) -> bool:
+        """Whether anybody is held."""
+        return bool(self._held)
+
+    @property
     def held(self) -> dict[JobEdge, frozenset[int]]:
         return {edge: frozenset(consumers) for edge, consumers in self._held.items()}
 

@@ -1,12 +1,17 @@
 """An execution vertex with several current executions."""
 
+from statistics import median
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rekindle.core.execution import (
     Execution,
     ExecutionState,
     ExecutionVertex,
     ExecutionVertices,
+    FinishingOrder,
     InvariantViolation,
 )
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
@@ -67,13 +72,21 @@ def test_the_ranking_of_all_states():
             assert vertex_with(worse, better).representative.state == better
 
 
+def test_what_has_not_ended_cannot_leave():
+    vertex = vertex_with("FAILED", "RUNNING")
+    with pytest.raises(InvariantViolation, match=r"delays\[3\]#1 has not ended"):
+        vertex.drop(vertex.executions[1].attempt_id)
+    vertex.drop(vertex.executions[0].attempt_id)
+    assert [one.attempt_id.attempt for one in vertex.executions] == [1]
+
+
 @pytest.mark.requirement("S2-29")
 def test_which_states_can_finish():
     can = {state for state in PATHS if vertex_with(state).can_finish}
     assert can == {"CREATED", "SCHEDULED", "DEPLOYING", "INITIALIZING", "RUNNING", "FINISHED"}
 
 
-@pytest.mark.requirement("S2-16")
+@pytest.mark.requirement("S2-15", "S2-16")
 def test_a_new_execution_joins_the_current_ones():
     vertex = vertex_with("RUNNING")
     made = vertex.create(7.5, speculative=True)
@@ -151,6 +164,42 @@ def test_two_finished_executions_are_a_defect():
 def test_a_running_sibling_of_a_finished_execution_is_a_defect():
     with pytest.raises(InvariantViolation, match="still runs"):
         vertex_with("RUNNING", "FINISHED").validate()
+
+
+class TestTheFinishingOrder:
+    """How long tasks took, the first to finish first."""
+
+    @staticmethod
+    def finished(subtask: int, at: float, seconds: float | None) -> Execution:
+        attempt = ExecutionAttemptID(ExecutionVertexID("delays", subtask), 0)
+        deployed_at = None if seconds is None else at - seconds
+        return Execution(attempt, ExecutionState.FINISHED, 0.0, False, deployed_at, at)
+
+    @pytest.mark.requirement("S1-12", "S1-23", "S1-24", "S1-25")
+    @given(
+        ends=st.lists(st.tuples(st.integers(0, 50), st.none() | st.integers(0, 50), st.booleans()), max_size=20),
+        first=st.integers(0, 20),
+    )
+    def test_whatever_finishes_and_is_reset_the_typical_time_is_that_of_the_first(self, ends, first):
+        order, now = FinishingOrder(), dict[int, tuple[float, float | None]]()
+        for subtask, (at, seconds, reset) in enumerate(ends):
+            order.add(self.finished(subtask, at, seconds))
+            now[subtask] = (at, seconds)
+            if reset:
+                order.reset(subtask // 2)
+                now.pop(subtask // 2, None)
+            if len(now) >= first:
+                sample = sorted((at, subtask, seconds) for subtask, (at, seconds) in now.items())[:first]
+                times = [seconds for _, _, seconds in sample if seconds is not None]
+                assert order.typical(first) == pytest.approx(median(times) if times else 0.0)
+
+    def test_more_than_have_finished_cannot_be_asked_about(self):
+        order = FinishingOrder()
+        order.add(self.finished(0, 1.0, 1.0))
+        order.add(self.finished(1, 2.0, 1.0))
+        order.reset(1)
+        with pytest.raises(ValueError, match="1 have finished, 2 are asked about"):
+            order.typical(2)
 
 
 def test_an_unknown_vertex_is_a_key_error():

@@ -235,6 +235,22 @@ def test_a_cached_result_that_is_lost_is_computed_again():
     assert failover.fails("B[1]") == restarts("K[0] B[0] B[1]")
 
 
+@pytest.mark.parametrize(
+    ("failed", "expected"), [("A[0]", "A[0] B[0] C[0] D[0]"), ("B[0]", "B[0] D[0]"), ("C[0]", "C[0] D[0]"), ("D[0]", "D[0]")]
+)
+@pytest.mark.parametrize("arrow", ["~>", "+>"])
+def test_a_diamond_of_results_that_are_kept_restarts_from_the_failed_one_down(arrow, failed, expected):
+    graph = job(f"A {arrow} B {arrow} D", f"A {arrow} C {arrow} D")
+    assert Failover(graph).fails(failed) == restarts(expected)
+
+
+@pytest.mark.requirement("S6-14", "S6-15")
+@pytest.mark.parametrize("failed", ["A[1]", "B[0]"])
+def test_where_nothing_reads_what_a_vertex_makes_it_restarts_alone(failed):
+    """So a strategy of its own for that would do the same."""
+    assert Failover(job("A*3", "B*2")).fails(failed) == restarts(failed)
+
+
 @pytest.mark.requirement("S7-12")
 def test_a_partition_that_is_being_made_is_not_missing():
     assert Failover(job("A*2 ~> B*2")).running("A[0] A[1] B[0] B[1]").fails("B[1]") == restarts("B[1]")

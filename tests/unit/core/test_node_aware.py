@@ -71,12 +71,12 @@ class Stage(Run):
         return {str(attempt): why for _, attempts, why in found.slow for attempt in attempts}
 
 
-def third() -> Stage:
-    """Four tasks elsewhere took 20 s; two on n0 have run since the start."""
-    stage = Stage("A*6")
+def third(*reads: int | None) -> Stage:
+    """Four tasks elsewhere took 20 s; two on n0 have run since the start. All read 100 bytes, or so many."""
+    stage, sizes = Stage("A*6"), iter(reads or [100] * 6)
     for node in ("n1", "n2", "n1", "n2"):
-        stage.ran(node, 0.0, 20.0)
-    return stage.ran("n0", 0.0).ran("n0", 0.0)
+        stage.ran(node, 0.0, 20.0, next(sizes))
+    return stage.ran("n0", 0.0, reads=next(sizes)).ran("n0", 0.0, reads=next(sizes))
 
 
 def test_all_that_runs_there_is_slow_and_the_evidence_is_told_in_words():
@@ -84,6 +84,15 @@ def test_all_that_runs_there_is_slow_and_the_evidence_is_told_in_words():
     assert set(slow) == {"A[4]#0", "A[5]#0"}
     (why,) = set(slow.values())
     assert why.startswith("n0 is slow: 2 of its attempts at A take 5.0 times as long per byte as 4 elsewhere; ")
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [(None,) * 6, (100, None, 100, 100, None, 100), (None, None, None, None, 100, 100), (0, 0, 0, 0, 0, 0)],
+    ids=["of none", "of most", "of the slow ones only", "there is nothing to read"],
+)
+def test_it_is_found_although_bytes_are_not_known(reads):
+    assert set(third(*reads).slow_at(200.0)) == {"A[4]#0", "A[5]#0"}
 
 
 def test_it_waits_until_chance_is_no_explanation():

@@ -121,6 +121,31 @@ class TestRelease:
         run.loses("C/0").restarts("A[0] B[0] C[0] D[0]")
         assert [run.finish(name).released for name in "ABCD"] == [[], [], ["A"], ["B", "C"]]
 
+    def test_a_region_has_finished_with_its_last_vertex(self):
+        run = submitted("A => B -> C")
+        run.finish("A")
+        assert run.finish("B").released == []
+        assert run.finish("C").released == ["A"]
+
+    def test_a_consumer_that_has_to_run_again_still_reads(self):
+        run = submitted("A => B*2")
+        run.finish("A")
+        run.finish("B[0]")
+        run.loses("B/0")
+        assert run.finish("B[1]").released == []
+        assert run.finish("B[0]").released == ["A"]
+
+    @pytest.mark.requirement("S7-19", "S7-20", "S6-4")
+    def test_a_result_is_released_as_a_whole_after_it_was_read_often(self):
+        run = submitted("A*2 => B*2", "A => C")
+        run.finish("A")
+        run.finish("B[0]")
+        assert run.fails("B[1]").deployed == ["B[1]#1"]
+        run.fails("C[0]").restarts_nothing()
+        run.finish("B[1]")
+        (release,) = run.finish("C").of(act.Release)
+        assert release == act.Release("A")
+
     def test_what_a_suspect_reads_is_kept(self):
         run = submitted("A => B => C", "P => B", "P => D")
         run.finish("A")

@@ -73,6 +73,19 @@ def test_a_diamond_with_both_ways_is_one_region():
     assert regions(graph) == are("A[0] A[1] B[0] B[1] C[0] C[1]")
 
 
+def test_a_blocking_exchange_within_a_region_does_not_part_it():
+    assert regions(job("A -> C -> D", "A =1> B -> D")) == are("A[0] B[0] C[0] D[0]")
+
+
+@pytest.mark.requirement("S6-11")
+def test_nor_are_there_regions_that_each_wait_for_the_whole_of_what_all_of_them_make():
+    """B[0] and B[1] would each wait for A[0] and A[1], of which one runs only with the other B."""
+    graph = job("A*2 -1> C*2 -1> D*2", "A => B*2 -1> D")
+    assert regions(graph) == are("A[0] A[1] B[0] B[1] C[0] C[1] D[0] D[1]")
+    pointwise = job("A*4 -1> B*3 =1> C*2", "A -1> C")
+    assert len(regions(pointwise)) == 1
+
+
 def test_regions_that_wait_for_each_other_are_merged():
     graph = job("A -> B", "C -> D", "A => D", "C => B")
     assert regions(graph) == are("A[0] B[0] C[0] D[0]")

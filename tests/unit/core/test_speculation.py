@@ -6,10 +6,13 @@ from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import JobVertex
-from rekindle.core.options import SpeculationOptions
+from rekindle.core.options import FailoverOptions, SpeculationOptions
 from rekindle.core.speculation import FailureRule, copies_to_make, rule_for, why_not_speculated
 from tests.unit.core.dsl import Answer, Run, job
 from tests.unit.core.test_execution import vertex_with
+
+
+SPECULATION = SpeculationOptions(enabled=True)
 
 
 def speculating(*chains: str, cap: int = 2, nodes: int = 10, **attributes) -> Run:
@@ -55,6 +58,12 @@ class TestTheLimit:
         run = with_copy()
         run.fails("A[0]#1")
         assert run.slow("A[0]#0").copies == ["A[0]#2"]
+
+    @pytest.mark.requirement("S2-32")
+    def test_so_does_the_original(self):
+        run = with_copy()
+        run.fails("A[0]#0")
+        assert run.slow("A[0]#1").copies == ["A[0]#2"]
 
     @pytest.mark.parametrize(
         ("states", "copies"),
@@ -222,7 +231,24 @@ class TestFailures:
         run.fails("A[0]#0")
         assert run.graph.metrics().num_failures == 1
 
-    @pytest.mark.requirement("S2-35", "S2-33")
+    @pytest.mark.requirement("S6-24", "S2-33")
+    def test_and_fails_the_job_if_it_is_one_too_many_although_a_sibling_runs(self):
+        run = Run(job("A*2"), speculation=SPECULATION, failover=FailoverOptions(max_failures_per_task=0)).submit()
+        run.deploy("A", node="n1")
+        run.slow("A[0]#0")
+        run.deploy("A[0]#1", node="n2")
+        answer = run.fails("A[0]#0")
+        assert answer.canceled == ["A[0]#1", "A[1]#0"]
+        assert answer.of(act.Fail)
+
+    @pytest.mark.requirement("S6-23")
+    def test_what_is_restarted_for_it_names_the_attempt_that_failed(self):
+        run = Run(job("A*2 => B")).submit()
+        run.finish("A")
+        (restart,) = run.fails("B[0]#0", cannot_read="A/1").of(act.Restart)
+        assert restart.cause == "B[0]#0 failed: it broke"
+
+    @pytest.mark.requirement("S2-35", "S2-33", "S2-43")
     def test_after_one_has_finished_the_failure_of_a_sibling_changes_nothing(self):
         run = with_copy()
         run.finish("A[0]#1")
@@ -248,6 +274,20 @@ class TestTheFirstToFinish:
         answer = run.finish("A[0]#1")
         assert answer.canceled == ["A[0]#0", "A[0]#2", "A[0]#3"]
         assert answer.of(act.Cancel)[0].reason == "A[0]#1 finished first"
+        run.canceled("A[0]#2")
+        assert run.states("A[0]") == ["CANCELING", "FINISHED", "CANCELING"]
+
+    def test_the_job_is_over_although_a_loser_still_runs(self):
+        answer = with_copy("A").finish("A[0]#1")
+        assert answer.canceled == ["A[0]#0"]
+        assert answer[-1] == act.Finish()
+
+    @pytest.mark.requirement("S2-14", "S2-19")
+    def test_consumers_are_deployed_by_the_finish_of_a_copy_and_copied_in_their_turn(self):
+        run = with_copy("A => B*3")
+        assert run.finish("A[0]#1").deployed == ["B[0]#0", "B[1]#0", "B[2]#0"]
+        run.deploy("B", node="n3")
+        assert run.slow("B[0]#0").copies == ["B[0]#1"]
 
     def test_the_second_to_finish_is_discarded(self):
         run = with_copy()
@@ -323,6 +363,38 @@ class TestCommitsOfAttemptsThatWereGivenUp:
         assert run.fails("K[0]#0").deployed == ["K[0]#1"]
         run.finish("K[0]#0")
         assert not run.graph.is_finished("K")
+
+
+@pytest.mark.requirement("S2-17")
+class TestWhatEndsAllAttempts:
+    def test_a_lost_driver(self):
+        run = with_copy()
+        answer = run.loses_driver()
+        assert "A[0]#2" in answer.deployed
+        assert run.states("A[0]") == ["SCHEDULED"]
+
+    def test_a_lost_node_ends_those_on_it(self):
+        run = with_copy()
+        assert run.loses_node("n1").deployed == ["A[1]#1"]
+        assert run.states("A[0]") == ["RUNNING"]
+
+    def test_and_the_vertex_is_tried_again_if_it_had_them_all(self):
+        run = speculating()
+        run.slow("A[0]#0")
+        run.deploy("A[0]#1", node="n1")
+        assert run.loses_node("n1").deployed == ["A[0]#2", "A[1]#1"]
+        assert run.graph.metrics().num_failures == 3
+
+    @pytest.mark.parametrize("lost", ["node", "driver"])
+    def test_a_loser_is_gone_and_what_finished_stays(self, lost):
+        run = with_copy()
+        run.finish("A[0]#1", node="n2")
+        assert run.states("A[0]") == ["CANCELING", "FINISHED"]
+        if lost == "node":
+            run.loses_node("n1")
+        else:
+            run.loses_driver()
+        assert run.states("A[0]") == ["FINISHED"]
 
 
 class TestAnAttemptThatSomebodyEnded:

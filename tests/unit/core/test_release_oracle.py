@@ -1,0 +1,100 @@
+"""What is released, against every failure that could follow: nothing that one of them needs, and all the rest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rekindle.core.ids import ExecutionVertexID
+from rekindle.core.job_graph import JobGraph, ResultKind
+from tests.unit.core.dsl import Run
+from tests.unit.core.test_failover_oracle import every_edge, graphs
+
+
+def reached(graph: JobGraph, open_: set[str]) -> set[str]:
+    """Job vertices that run again when all open ones fail, and what they read and all that is not stored is lost.
+
+    By the three rules, one exchange at a time until nothing is added. No failure of a single generation of results
+    does more.
+    """
+    unstored = {edge.producer for edge in graph.edges if not edge.kind.is_stored}
+    lost = unstored | {edge.producer for edge in graph.edges if edge.consumer in open_}
+    again = set(open_)
+    while True:
+        more = set(again)
+        for producer, consumer, pipelined in every_edge(graph):
+            if pipelined and {producer.vertex, consumer.vertex} & again:
+                more |= {producer.vertex, consumer.vertex}
+            if consumer.vertex in again and producer.vertex in lost:
+                more.add(producer.vertex)
+            if producer.vertex in again:
+                more.add(consumer.vertex)
+        if more == again:
+            return again
+        again = more
+
+
+def unneeded(graph: JobGraph, open_: set[str]) -> set[str]:
+    """Stored results that neither are made again nor read again, whatever fails."""
+    again = reached(graph, open_)
+    stored = {edge.producer for edge in graph.edges if edge.kind.is_stored}
+    read_again = {edge.producer for edge in graph.edges if edge.consumer in again}
+    return stored - again - read_again
+
+
+def unfinished(run: Run, graph: JobGraph) -> set[str]:
+    """Job vertices that have work to do: not those that only feed what has finished."""
+    open_ = {name for name in graph.order if not run.graph.is_finished(name)}
+    kept = (ResultKind.EPHEMERAL, ResultKind.CACHED)
+    for name in reversed(graph.order):
+        edges = graph.outputs(name)
+        if edges and all(edge.kind in kept and edge.consumer not in open_ for edge in edges):
+            open_.discard(name)
+    return open_
+
+
+@pytest.mark.requirement("S7-23", "S7-25")
+@settings(max_examples=300, deadline=None)
+@given(graph=graphs(), data=st.data())
+def test_exactly_what_no_failure_can_need_is_released(graph, data):
+    run, released = Run(graph).submit(), set[str]()
+    while not run.graph.is_done:
+        running = [
+            task.id
+            for name in graph.order
+            for task in run.graph.execution_vertices(name)
+            if run.graph.is_deployed(task.id) and not task.is_finished
+        ]
+        one = data.draw(st.sampled_from(running))
+        released |= set(run.finish(str(one)).released)
+        assert released == unneeded(graph, unfinished(run, graph))
+
+
+@pytest.mark.requirement("S7-13", "S7-23")
+@settings(max_examples=300, deadline=None)
+@given(graph=graphs(), data=st.data())
+def test_what_was_released_is_not_made_again_for_one_failure(graph, data):
+    run, released = Run(graph).submit(), set[str]()
+    for _ in range(data.draw(st.integers(0, 12))):
+        running = [
+            task.id
+            for name in graph.order
+            for task in run.graph.execution_vertices(name)
+            if run.graph.is_deployed(task.id) and not task.is_finished
+        ]
+        if running:
+            released |= set(run.finish(str(data.draw(st.sampled_from(running)))).released)
+    open_ = [
+        ExecutionVertexID(name, subtask)
+        for name in unfinished(run, graph)
+        for subtask in run.graph.unfinished(name)
+        if run.graph.is_deployed(ExecutionVertexID(name, subtask))
+    ]
+    if not open_:
+        return
+    failed = data.draw(st.sampled_from(open_))
+    read = [producer for producer, consumer, pipelined in every_edge(graph) if consumer == failed and not pipelined]
+    lost = data.draw(st.sampled_from(read)) if read else None
+    answer = run.fails(str(failed), cannot_read=f"{lost.vertex}/{lost.subtask}" if lost else None)
+    assert not {name.split("[")[0] for name in answer.restarted} & released
