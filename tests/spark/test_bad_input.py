@@ -67,6 +67,17 @@ def test_a_stage_that_returns_no_dataframe_is_named(spark, tmp_path):
         pipeline_of(tmp_path / "out", lambda numbers: None).run(spark, store=tmp_path / "store")
 
 
+@pytest.mark.requirement("S6-8")
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_barrier_stage_is_refused(spark, tmp_path, shuffled):
+    def body(numbers):
+        together = numbers.mapInPandas(lambda frames: frames, "id long", barrier=True)
+        return together.groupBy("id").count() if shuffled else together
+
+    with pytest.raises(PipelineMisuse, match=r"(?s)stage result runs tasks in barrier mode.*leave barrier=True out"):
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+
+
 def test_a_partition_key_that_the_result_lacks_is_named(spark, tmp_path):
     pipeline = Pipeline("keys", default_partitions=2)
 
@@ -146,6 +157,7 @@ def test_a_pipeline_that_changed_is_refused_by_name_and_the_store_left_as_it_is(
     assert before == sorted(str(path) for path in (tmp_path / "store").rglob("*.parquet"))
 
 
+@pytest.mark.requirement("S7-31", "S7-32")
 def test_the_store_of_another_pipeline_is_refused(spark, tmp_path):
     fail_once(spark, tmp_path)
     other = pipeline_of(tmp_path / "out", lambda numbers: numbers, name="other")
@@ -204,6 +216,7 @@ def test_executors_that_write_to_another_place_than_the_driver_reads_are_refused
         pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
 
 
+@pytest.mark.requirement("S7-30")
 def test_a_store_limit_ends_the_run_and_a_higher_one_goes_on(spark, tmp_path):
     pipeline = pipeline_of(tmp_path / "out", lambda numbers: numbers)
     with pytest.raises(StoreFull, match=r"(?s)its limit is 10.*storeLimit"):
@@ -248,6 +261,20 @@ def test_a_schema_that_changed_under_a_half_done_stage_is_refused(spark, tmp_pat
     width.write_text("string")
     with pytest.raises(StoreRefused, match=r"(?s)stage cast: its schema changed since this run began"):
         pipeline.run(spark, store=tmp_path / "store")
+
+
+@pytest.mark.requirement("S1-1")
+def test_a_detector_that_fails_ends_the_run_with_a_last_record(spark, tmp_path, monkeypatch):
+    class Broken:
+        def find_slow(self, graph, now):
+            raise ArithmeticError("a defect of the detector")
+
+    monkeypatch.setattr("rekindle.runtime.job_master._detector", lambda options: Broken())
+    with pytest.raises(ArithmeticError, match="a defect of the detector"):
+        pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
+    last = sorted((tmp_path / "store").rglob("journal/*.jsonl"))[-1].read_text().splitlines()[-1]
+    assert "RunFailed" in last
+    assert "a defect of the detector" in last
 
 
 def test_an_unknown_option_is_named_with_the_nearest(spark, tmp_path):

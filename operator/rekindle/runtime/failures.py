@@ -37,7 +37,7 @@ class Failure:
 
     Attributes:
         partition: the result partition whose task failed, if it is known.
-        fatal: no attempt could do better; do not try again.
+        fatal: Spark has tried as often as it may; do not try again.
     """
 
     cause: FailureCause
@@ -118,7 +118,7 @@ def _no_space(stage: Stage, partition: int | None) -> Failure:
         stage=stage.name,
         partition=partition,
     )
-    return Failure(FailureCause(FailureKind.TASK, message), error, partition, fatal=True)
+    return Failure(FailureCause(FailureKind.TASK, message), error, partition)
 
 
 def _store_silent(stage: Stage, partition: int | None, why: str) -> Failure:

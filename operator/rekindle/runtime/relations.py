@@ -206,6 +206,12 @@ def read_shuffles_of(jrdd: Any) -> list[Any]:
     return list(_shuffle_dependencies(jrdd, beyond=False))
 
 
+def has_barrier(jrdd: Any) -> bool:
+    """Whether tasks of a Java RDD, or of what it shuffles, run in barrier mode: all at once, or none."""
+    map_sides = (one.rdd() for one in _shuffle_dependencies(jrdd, beyond=True))
+    return any(bool(rdd.isBarrier()) for rdd in (jrdd, *map_sides))
+
+
 def _shuffle_dependencies(jrdd: Any, *, beyond: bool) -> Iterator[Any]:
     seen: set[int] = set()
     pending = [jrdd]

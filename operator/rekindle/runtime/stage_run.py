@@ -138,6 +138,13 @@ class StageRun:
                 remedy="a pointwise stage may not coalesce, union or repartition; leave pointwise=True out",
                 stage=self.stage.name,
             )
+        if relations.has_barrier(jrdd.rdd()):
+            raise PipelineMisuse(
+                f"stage {self.stage.name} runs tasks in barrier mode, which start all at once or not at all; here each "
+                "partition must be able to run alone, to be copied and to be made again",
+                remedy="leave barrier=True out, or run that part as a program of its own",
+                stage=self.stage.name,
+            )
         self._frame, self._jrdd = written, jrdd
         self.shuffles = tuple(relations.shuffles_of(jrdd.rdd()))
         plan = written._jdf.queryExecution().executedPlan().toString()

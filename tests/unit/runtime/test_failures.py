@@ -105,11 +105,16 @@ def test_words_of_lost_infrastructure_inside_user_code_do_not_excuse_it():
     assert classify(PYTHON.replace("integer division", "Worker lost:")).cause.kind is FailureKind.TASK
 
 
-def test_no_space_ends_the_run_at_once_and_says_where():
-    failure = classify("java.io.IOException: No space left on device")
-    assert failure.fatal
-    assert isinstance(failure.error, StoreFull)
-    assert failure.error.exit_code == 4
+@pytest.mark.requirement("S7-30")
+def test_no_space_may_be_one_nodes_trouble_and_is_named_when_it_ends_the_run():
+    full = "java.io.IOException: No space left on device"
+    assert not classify(full).fatal
+    aborted = RuntimeError(f"Job aborted ... most recent failure: Lost task 0.3 in stage 1.0: {full}")
+    ended = classify_job_error(aborted, STAGE, lambda *_: False)
+    assert ended.fatal
+    for failure in (classify(full), ended):
+        assert isinstance(failure.error, StoreFull)
+        assert failure.error.exit_code == 4
 
 
 def test_a_job_that_spark_gave_up_over_a_task_is_final_and_names_the_task():
