@@ -17,7 +17,7 @@ def sleeping(tmp_path: Path) -> Application:
     return Application(tmp_path, "chain.py", "1.0", "sleep", "8")
 
 
-@pytest.mark.requirement("S7-2", "S7-3", "S7-13")
+@pytest.mark.requirement("S6-1", "S7-2", "S7-3", "S7-13", "S7-26")
 def test_a_killed_driver_costs_only_unfinished_partitions_of_a_pointwise_stage(sleeping):
     outcome = sleeping.run("kill-driver@stage=worked,fraction=0.4")
     assert outcome.code == 0, outcome.err
@@ -29,7 +29,7 @@ def test_a_killed_driver_costs_only_unfinished_partitions_of_a_pointwise_stage(s
     assert outcome.stage("numbers")["rerun"] == 0
 
 
-@pytest.mark.requirement("S7-5", "S7-12")
+@pytest.mark.requirement("S6-1", "S6-4", "S7-5", "S7-12")
 def test_a_killed_driver_in_a_stage_that_shuffles_reruns_that_stage_and_none_before_it(sleeping):
     outcome = sleeping.run("kill-driver@stage=doubled")
     assert outcome.code == 0, outcome.err
@@ -74,6 +74,7 @@ def test_a_hung_executor_is_left_behind(tmp_path):
     assert [fault["fault"].split("@")[0] for fault in outcome.report["launcher"]["chaos"]] == ["hang-executor:node=2"]
 
 
+@pytest.mark.requirement("S6-1", "S6-16", "S6-26", "S7-20")
 def test_a_killed_executor_costs_its_tasks(sleeping):
     outcome = sleeping.run("kill-executor:node=1@stage=worked,fraction=0.2")
     assert outcome.code == 0, outcome.err

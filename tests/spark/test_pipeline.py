@@ -17,6 +17,26 @@ def rows(spark: SparkSession, path: Path) -> set[tuple]:
     return {tuple(row) for row in spark.read.parquet(str(path)).collect()}
 
 
+@pytest.mark.requirement("S1-28", "S2-14")
+def test_partitions_are_as_many_as_were_declared_and_other_queries_keep_adaptive_execution(spark, tmp_path):
+    """Spark would make one of these eight tiny partitions; what else the session runs, it does so with."""
+    pipeline = Pipeline("declared", default_partitions=8)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(10)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partitions=8)
+    def counted(numbers: DataFrame) -> DataFrame:
+        return numbers.groupBy("id").count()
+
+    adaptive = spark.conf.get("spark.sql.adaptive.enabled")
+    report = pipeline.run(spark, store=tmp_path / "store").report
+    assert {stage["name"]: stage["partitions"] for stage in report["stages"]} == {"numbers": 8, "counted": 8}
+    assert len(list((tmp_path / "out").glob("*.parquet"))) == 8
+    assert spark.conf.get("spark.sql.adaptive.enabled") == adaptive == "true"
+
+
 def test_keyed_results_join_and_aggregate_without_another_exchange(spark, tmp_path):
     pipeline = Pipeline("keyed", default_partitions=4)
     plans: list[str] = []
@@ -154,6 +174,7 @@ def test_digests_do_not_depend_on_order_and_do_on_values_nulls_and_doubles(spark
     assert base != digest("changed", [(1, 2), (3, 5), (None, 5)])
 
 
+@pytest.mark.requirement("S7-23", "S7-25")
 def test_a_finished_run_is_followed_by_a_new_one_and_leaves_no_data(spark, tmp_path):
     pipeline = Pipeline("again", default_partitions=2)
 

@@ -105,6 +105,7 @@ def until(condition, seconds=60.0):
         time.sleep(0.1)
 
 
+@pytest.mark.requirement("S7-26")
 def test_a_killed_driver_is_started_again_and_nothing_is_left(run, tmp_path):
     tiny = run("die-once", "--report", str(tmp_path / "out.json"))
     code, out, err = tiny.end()
@@ -118,6 +119,7 @@ def test_a_killed_driver_is_started_again_and_nothing_is_left(run, tmp_path):
     assert cgroups(tiny.process.pid) == []
 
 
+@pytest.mark.requirement("S7-26", "S7-29")
 def test_a_killed_launcher_leaves_nothing(run):
     tiny = run("wait")
     assert tiny.wait_for_driver() == "attempt 1 on 127.0.0.2\n"

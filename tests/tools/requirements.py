@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.tools.tiers import ROOT, TIERS, Tier, run_tier
 
 RULES = Path("docs/semantics.md")
-RULE_LINE = re.compile(r"^- \*\*(S\d+-\d+)\*\*( \(planned\))?", re.MULTILINE)
+RULE_LINE = re.compile(r"^- \*\*(S\d+-\d+)\*\*(?: \((planned|ruling)\))?", re.MULTILINE)
 SOURCES = ("operator/rekindle", "tests", "examples", "docs/semantics.md", "pyproject.toml")
 
 Outcomes = dict[str, set[str]]  # outcome ("passed", "failed", "skipped") -> tests
@@ -28,10 +28,11 @@ Outcomes = dict[str, set[str]]  # outcome ("passed", "failed", "skipped") -> tes
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules in the order of the page, and which of them are promised for later."""
+    """The rules in the order of the page, which of them are promised for later, and which state what is not done."""
 
     ids: tuple[str, ...]
     planned: frozenset[str]
+    rulings: frozenset[str]
 
 
 @dataclass
@@ -61,7 +62,8 @@ def parse_rules(text: str) -> Rules:
     twice = sorted({rule for rule in ids if ids.count(rule) > 1})
     if twice:
         raise ValueError(f"{RULES}: stated twice: {', '.join(twice)}")
-    return Rules(ids, frozenset(rule for rule, planned in found if planned))
+    planned, rulings = (frozenset(rule for rule, mark in found if mark == word) for word in ("planned", "ruling"))
+    return Rules(ids, planned, rulings)
 
 
 def started(report: Path) -> float:
@@ -103,6 +105,8 @@ def standing(rule: str, rules: Rules, results: Results) -> str:
         return "FAILED"
     if results.count(rule, "passed"):
         return "passed"
+    if rule in rules.rulings:
+        return "ruling"
     return "planned" if rule in rules.planned else "not tested"
 
 
@@ -112,7 +116,7 @@ def table(rules: Rules, results: Results) -> list[str]:
         passed, failed = results.count(rule, "passed"), results.count(rule, "failed")
         lines.append(f"{rule:<8} {passed:>12} {failed:>7}   {standing(rule, rules, results)}")
     stands = [standing(rule, rules, results) for rule in rules.ids]
-    counts = ", ".join(f"{stands.count(word)} {word}" for word in ("passed", "FAILED", "not tested", "planned"))
+    counts = ", ".join(f"{stands.count(word)} {word}" for word in ("passed", "FAILED", "not tested", "ruling", "planned"))
     return [*lines, "", f"{len(rules.ids)} rules: {counts}"]
 
 

@@ -12,6 +12,7 @@ PAGE = """# Rules
   on two lines; it names S9-9 and **S9-8** in passing.
 - **S1-2** (planned) A later one.
 - **S1-3** Another.
+- **S1-4** (ruling) What is not done, and why.
 """
 
 
@@ -31,8 +32,9 @@ def run(project, *arguments):
 
 def test_rules_are_the_bullets_that_begin_with_an_id():
     rules = parse_rules(PAGE)
-    assert rules.ids == ("S1-1", "S1-2", "S1-3")
+    assert rules.ids == ("S1-1", "S1-2", "S1-3", "S1-4")
     assert rules.planned == {"S1-2"}
+    assert rules.rulings == {"S1-4"}
 
 
 def test_a_rule_stated_twice_is_an_error():
@@ -52,7 +54,8 @@ def test_the_table_tells_passed_failed_planned_and_untested_apart():
     assert lines[1].split() == ["S1-1", "2", "1", "FAILED"]
     assert lines[2].split() == ["S1-2", "0", "0", "planned"]
     assert lines[3].split() == ["S1-3", "0", "0", "not", "tested"]
-    assert lines[-1] == "3 rules: 0 passed, 1 FAILED, 1 not tested, 1 planned"
+    assert lines[4].split() == ["S1-4", "0", "0", "ruling"]
+    assert lines[-1] == "4 rules: 0 passed, 1 FAILED, 1 not tested, 1 ruling, 1 planned"
 
 
 def test_a_run_writes_what_its_tests_did_and_runs_are_merged(project):

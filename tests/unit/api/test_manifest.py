@@ -122,7 +122,7 @@ def test_a_name_is_a_dns_label(tmp_path, name):
     assert "is no name; write at most 63 of a-z, 0-9 and -" in error(tmp_path, text)
 
 
-@pytest.mark.requirement("S2-9")
+@pytest.mark.requirement("S2-5", "S2-9", "S7-15")
 def test_a_streaming_application_with_speculation_is_refused(tmp_path):
     says = error(tmp_path, with_spec("workload: Streaming\nspeculation: {enabled: true}"))
     assert "speculation.enabled is true and workload is Streaming" in says

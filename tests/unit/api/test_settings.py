@@ -47,7 +47,7 @@ _settings = st.builds(
 )
 
 
-@pytest.mark.requirement("S1-4", "S1-5", "S1-6", "S1-7", "S2-4", "S2-6", "S2-7", "S2-8", "S6-18", "S6-24")
+@pytest.mark.requirement("S1-4", "S1-5", "S1-6", "S1-7", "S2-4", "S2-6", "S2-7", "S2-8", "S6-18", "S6-19", "S6-24")
 def test_defaults_are_flink_s():
     core = RekindleSettings().to_core()
     assert not core.speculation.enabled
@@ -123,6 +123,7 @@ def test_other_keys_of_a_session_are_left_alone():
     assert RekindleSettings.from_spark_conf(conf) == RekindleSettings()
 
 
+@pytest.mark.requirement("S6-14", "S6-17")
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
@@ -136,6 +137,8 @@ def test_other_keys_of_a_session_are_left_alone():
         ("speculation.checkInterval", "often", "'often' is not a duration"),
         ("blocklist.maxBlockedShare", "1.2", "less than or equal to 1, got '1.2'"),
         ("recovery.failoverStrategy", "all", "expected one of 'region' or 'restartAll', got 'all'"),
+        ("recovery.failoverStrategy", "region-legacy", "expected one of 'region' or 'restartAll'"),
+        ("recovery.failoverStrategy", "individual", "expected one of 'region' or 'restartAll'"),
         ("recovery.storeLimit", "lots", "'lots' is not a size"),
     ],
 )

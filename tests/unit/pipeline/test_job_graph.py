@@ -181,7 +181,7 @@ def test_a_sink_has_the_capability_only_if_it_says_so():
     assert speculated(pipeline, sink_enabled=True) == {"flights", "delayed", "report", "sent"}
 
 
-@pytest.mark.requirement("S5-11")
+@pytest.mark.requirement("S2-44", "S5-9", "S5-10", "S5-11")
 def test_a_stage_can_opt_out():
     assert speculated(three_stages(speculation=False)) == {"flights"}
 
@@ -202,7 +202,7 @@ def test_a_cached_stage_is_not_speculated():
     assert speculated(three_stages(exchange="cached")) == {"flights"}
 
 
-@pytest.mark.requirement("S2-9")
+@pytest.mark.requirement("S2-9", "S7-15")
 def test_a_streaming_source_meets_speculation():
     pipeline = Pipeline("p")
     pipeline.source(name="clicks", streaming=True, speculation=False)(lambda spark: spark)

@@ -17,7 +17,7 @@ class StoreContract:
         assert not store.put_if_absent("a/b.json", b"second")
         assert store.get("a/b.json") == b"first"
 
-    @pytest.mark.requirement("S2-46")
+    @pytest.mark.requirement("S2-46", "S5-13")
     def test_of_many_at_the_same_moment_exactly_one_wins(self, store: Store) -> None:
         for name in ("name", "b/name", "c/d/name"):
             barrier, wins = threading.Barrier(8), list[int]()
