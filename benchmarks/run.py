@@ -1,6 +1,6 @@
 """The figures of the README: `make bench`.
 
-    python benchmarks/run.py                       everything, about three hours on two cores
+    python benchmarks/run.py                       everything, three to four hours on two cores
     python benchmarks/run.py --only no-fault       one scenario (may be given several times)
     python benchmarks/run.py --more --runs 2       two rounds more, added to the last results
     python benchmarks/run.py --tables              no run: the tables of the last results

@@ -1,6 +1,6 @@
 """A job that is mostly the user's own Python: a score for each line of each order, then sums by ship mode.
 
-The score is what TPCH_ROUNDS (2000) steps of a linear congruential generator make of the line's key. It costs
+The score is what TPCH_ROUNDS (1000) steps of a linear congruential generator make of the line's key. It costs
 time in proportion and cannot be guessed, yet the oracle knows it at once, for many steps of such a generator
 are one step of another.
 """
@@ -20,7 +20,7 @@ from rekindle.pipeline import FileSink, Pipeline
 HERE = Path(__file__).resolve().parent
 DATA = os.environ.get("TPCH_DATA", str(HERE / "data"))
 OUT = os.environ.get("TPCH_OUT", str(HERE / "out"))
-ROUNDS = int(os.environ.get("TPCH_ROUNDS", "2000"))
+ROUNDS = int(os.environ.get("TPCH_ROUNDS", "1000"))
 
 FACTOR, INCREMENT, MODULUS = 48_271, 11, 2**31 - 1
 

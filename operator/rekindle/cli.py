@@ -25,7 +25,7 @@ exit codes:
   0    finished
   1    the pipeline failed: user code raised, or a failure budget is used up
   2    usage: a bad command line, manifest or pipeline
-  3    the environment: no Java, no free port, a driver lost too often
+  3    the environment: no Java, no cluster, a driver lost too often
   4    the store was refused: another application's, a newer version's, damaged, in use, full
   130  stopped by Ctrl-C; the next run goes on from what is stored
 """
@@ -129,7 +129,7 @@ def _add_inspect(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
         "inspect",
         help="tell what a store holds, and what happened in its runs",
         description="Stages, sinks and the story of a run, from its store alone; nothing is changed.",
-        epilog="examples:\n  rekindle inspect .rekindle/flights\n  rekindle inspect .rekindle/flights --files legs",
+        epilog="examples:\n  rekindle inspect .rekindle/shop\n  rekindle inspect .rekindle/shop --files spending",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     inspect.add_argument("store", metavar="STORE", help="the store's folder, or s3://bucket/prefix")
@@ -144,7 +144,7 @@ def _add_rerun(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="have a stage of an unfinished run made again, and what was made from it",
         description="For a run that failed or was stopped: the next `rekindle run` makes this stage again\n"
         "although its result is stored, and all stages that read it. The others keep what they have stored.",
-        epilog="examples:\n  rekindle rerun .rekindle/flights legs\n  rekindle run app.yaml",
+        epilog="examples:\n  rekindle rerun .rekindle/shop spending\n  rekindle run app.yaml",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     rerun.add_argument("store", metavar="STORE", help="the store's folder, or s3://bucket/prefix")

@@ -146,10 +146,10 @@ def test_a_corrupt_object_is_found_and_inspect_tells(tmp_path: Path, server: Ser
 
 
 @contextmanager
-def server_killed_half_way(folder: Path) -> Iterator[tuple[Application, Server, subprocess.Popen[str]]]:
+def server_killed_half_way(folder: Path, **more: object) -> Iterator[tuple[Application, Server, subprocess.Popen[str]]]:
     """An application that runs, and whose server was killed when two partitions of `worked` were stored."""
     with bucket_server(folder / "server") as server:
-        application = chain(folder, server)
+        application = chain(folder, server, **more)
         with started(application) as running:
             wait_for_partitions(application, server, "worked", 2)
             server.kill()
@@ -167,7 +167,8 @@ def test_a_server_that_comes_back_within_a_minute_costs_nothing_but_time(tmp_pat
 
 
 def test_a_server_that_is_gone_ends_the_run_and_the_next_one_goes_on(tmp_path: Path):
-    with server_killed_half_way(tmp_path) as (application, first, running):
+    impatient = {"spark.rekindle.recovery.storeTimeout": "8s"}
+    with server_killed_half_way(tmp_path, sparkConf=impatient) as (application, first, running):
         _, err = running.communicate(timeout=250)
     assert running.returncode == 4, err
     assert f"cannot use the store {application.place}" in err

@@ -116,7 +116,9 @@ def table(rules: Rules, results: Results) -> list[str]:
         passed, failed = results.count(rule, "passed"), results.count(rule, "failed")
         lines.append(f"{rule:<8} {passed:>12} {failed:>7}   {standing(rule, rules, results)}")
     stands = [standing(rule, rules, results) for rule in rules.ids]
-    counts = ", ".join(f"{stands.count(word)} {word}" for word in ("passed", "FAILED", "not tested", "ruling", "planned"))
+    counts = ", ".join(
+        f"{stands.count(word)} {word}" for word in ("passed", "FAILED", "not tested", "ruling", "planned")
+    )
     return [*lines, "", f"{len(rules.ids)} rules: {counts}"]
 
 

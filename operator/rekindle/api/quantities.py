@@ -47,7 +47,7 @@ def parse_size(value: object) -> int:
 
 
 def parse_ratio(value: object) -> Decimal:
-    """The exact decimal of `0.75` or `"0.75"`: a float's binary tail must not move a rounding (Q-1)."""
+    """The exact decimal of `0.75` or `"0.75"`: a float's binary tail must not move a rounding (S1-22)."""
     if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool):
         try:
             ratio = Decimal(str(value))

@@ -118,6 +118,9 @@ class RecoverySpec(ApiModel):
     store_limit: Annotated[Size, Field(ge=1)] | None = None
     """Most bytes the store may take; unset is as much as fits."""
 
+    store_timeout: Annotated[Duration, Field(ge=1)] = 60.0
+    """How long a bucket that does not answer is asked again, before the run ends or the task fails."""
+
     lease_seconds: float = Field(default=10.0, gt=0)
     """A second run on the same store is refused while the first renewed its lease within this time."""
 

@@ -167,11 +167,7 @@ class ExecutionVertex:
 
     @property
     def is_finished(self) -> bool:
-        finished = ExecutionState.FINISHED
-        for one in self._current.values():  # a loop: this is asked for every task of a job, over and over
-            if one.state is finished:
-                return True
-        return False
+        return any(one.state is ExecutionState.FINISHED for one in self._current.values())
 
     def current(self, attempt: ExecutionAttemptID) -> Execution | None:
         """The current execution of that id, None when it is not current."""

@@ -47,9 +47,7 @@ class Baseline:
     typical: float
 
     def __str__(self) -> str:
-        return (
-            f"slow from {self.seconds:.1f} s on (median of the first {self.sample} to finish: {self.typical:.1f} s)"
-        )
+        return f"slow from {self.seconds:.1f} s on (median of the first {self.sample} to finish: {self.typical:.1f} s)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,7 +188,10 @@ def check_faults(faults: tuple[Fault, ...], hosts: tuple[str, ...], volumes: int
     for fault in faults:
         if fault.kind in ON_NODES:
             if not hosts:
-                raise ChaosError(f"--chaos {fault.text}: there are no nodes here, only 127.0.0.1")
+                raise ChaosError(
+                    f"--chaos {fault.text}: there are no nodes here, only 127.0.0.1; on macOS, "
+                    "`sudo ifconfig lo0 alias 127.0.0.2` (and .3, .4) makes some"
+                )
             find_host(fault, hosts)
         if fault.kind is FaultKind.LOSE_VOLUME and (volumes == 1 or fault.volume >= volumes):
             have = "one volume; set recovery.volumes" if volumes == 1 else f"volumes 0 to {volumes - 1}"

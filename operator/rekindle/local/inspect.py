@@ -44,7 +44,8 @@ class StoredRun:
         if not store.exists(IDENTITY):
             raise StoreRefused(
                 f"{store} is not a store of Rekindle",
-                remedy="name the place given as --store, or .rekindle/<application> beside the manifest",
+                remedy="name the place of --store or recovery.store; without either, .rekindle/<application> "
+                "beside the manifest",
             )
         numbers = run_numbers(store)
         chosen = number if number is not None else max(numbers, default=0)

@@ -32,10 +32,13 @@ def wait_for_line(
         if found is not None:
             return found
         if ended is not None:
-            raise EnvironmentProblem(f"{what} ended at its start (exit {ended}):\n{tail(log)}", remedy=f"see {log}")
+            raise EnvironmentProblem(
+                f"{what} ended at its start (exit {ended}):\n{tail(log)}",
+                remedy="mend what its last lines say, and run again",
+            )
         if time.monotonic() > until:
             raise EnvironmentProblem(
                 f"{what} was not ready in time:\n{tail(log)}",
-                remedy=f"is the machine busy? Try again, or with fewer --nodes; see {log}",
+                remedy="is the machine busy? Try again, or with fewer --nodes",
             )
         time.sleep(_POLL)

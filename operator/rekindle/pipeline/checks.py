@@ -186,7 +186,7 @@ def check_sink(declared: Declaration) -> None:
     if not isinstance(sink, Sink):
         raise declared.error(
             f"goes to {sink!r}, which is no sink",
-            "give it a path, a FileSink, or an object with target and supports_concurrent_execution_attempts",
+            "give it a path or a FileSink",
         )
     if isinstance(sink, FileSink):
         _check_choice(declared, "format", sink.format, get_args(SinkFormat))

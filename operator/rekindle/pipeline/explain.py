@@ -33,7 +33,7 @@ def explain(graph: PipelineGraph, speculation: SpeculationOptions, missing_lever
         ["Stages", *_table(["stage", "reads", "result", "exchange", ""], rows)],
         ["Regions (what restarts together)", *(f"- {line}" for line in _regions(graph))],
         ["Speculation", *_speculation(graph, speculation)],
-        ["Missing levers", *(levers or ["none"])],
+        ["Missing settings of the session", *(levers or ["none"])],
         ["Mermaid", mermaid(graph, speculation).rstrip()],
     ]
     return "\n\n".join("\n".join(section) for section in sections) + "\n"

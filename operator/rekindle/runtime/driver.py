@@ -81,7 +81,8 @@ def _run(
     if wanted:
         _explain(graph, settings, conf, wanted)
         return RunResult(graph.name, "explained", {}, {})
-    place = Store.at(store or settings.recovery.store or Path(".rekindle") / graph.name, conf)
+    named = store or settings.recovery.store or Path(".rekindle") / graph.name
+    place = Store.at(named, conf, patience=settings.recovery.store_timeout)
     if place.folder is None:
         check_reads_buckets(session)
     attempt = int(conf.get(f"{_CONF}driver.attempt", "1"))

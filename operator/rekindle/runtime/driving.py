@@ -10,7 +10,7 @@ from __future__ import annotations
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.inputs import StoredResult, bytes_by_partition, input_versions, stored_inputs
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.publish import sink_of
@@ -131,7 +131,7 @@ class StageDriver:
         if known is not None and known != schema and len(self.state.core.unfinished(name)) < run.stage.partitions:
             raise StoreRefused(
                 f"stage {name}: its schema changed since this run began\n  stored: {known}\n  now:    {schema}",
-                remedy="undo the change of its input or code, or begin anew with --fresh",
+                remedy=f"undo the change of its input or code, or {BEGIN_ANEW}",
                 stage=name,
             )
         self.state.schemas[name] = schema

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+BEGIN_ANEW = "begin anew (rekindle run --fresh; elsewhere remove the store or name another)"
+"""A remedy that drops what is stored."""
+
 
 class RekindleError(Exception):
     """Base of all errors that end a run.

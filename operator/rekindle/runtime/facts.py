@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rekindle.core.events import Event, RerunRequested, from_record
-from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.journal import Record
 
 
@@ -44,7 +44,7 @@ def fold(records: Iterable[Record]) -> RunFacts:
         except (KeyError, ValueError, TypeError) as error:
             raise StoreRefused(
                 f"the journal has a record that this version cannot read: {error}",
-                remedy="use the version of rekindle that wrote this store, or begin anew with --fresh",
+                remedy=f"use the version of rekindle that wrote this store, or {BEGIN_ANEW}",
             ) from error
     return facts
 

@@ -21,7 +21,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rekindle.runtime.errors import Fenced, StoreRefused
+from rekindle.runtime.errors import BEGIN_ANEW, Fenced, StoreRefused
 from rekindle.runtime.layout import RunLayout, run_numbers
 from rekindle.runtime.store import Store
 
@@ -167,5 +167,5 @@ def _parse(name: str, data: bytes, previous: str | None) -> list[Record]:
 def _damaged(name: str, why: str) -> StoreRefused:
     return StoreRefused(
         f"the journal is damaged at {name}: {why}",
-        remedy="restore that file, or begin anew with `--fresh` (nothing stored has been changed)",
+        remedy=f"restore that file (nothing stored has been changed), or {BEGIN_ANEW}",
     )

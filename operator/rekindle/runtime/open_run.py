@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.committed import CommittedPartitions
-from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.facts import RunFacts, fold
 from rekindle.runtime.journal import Journal, Record, note
 from rekindle.runtime.layout import FORMAT, IDENTITY, RunLayout, run_numbers
@@ -116,7 +116,7 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
     if found["volumes"] != volumes:
         raise StoreRefused(
             f"the store {store} was made with {found['volumes']} volumes, recovery.volumes is {volumes}",
-            remedy="set it back, or begin anew with --fresh",
+            remedy=f"set it back, or {BEGIN_ANEW}",
         )
     return dict(found)
 
@@ -128,7 +128,7 @@ def _check_unchanged(graph: PipelineGraph, facts: RunFacts) -> None:
     if changed:
         raise StoreRefused(
             f"the pipeline changed since this run began: {', '.join(changed)}",
-            remedy="begin anew with --fresh (drops what is stored), use another store, or undo the change",
+            remedy=f"undo the change, or {BEGIN_ANEW}",
         )
 
 

@@ -103,6 +103,7 @@ class _Stage:
         self.end(now, partition)
         self.outputs.pop(partition, None)
         self.seconds.pop(partition, None)
+        self.won.discard(partition)
 
     @property
     def rerun(self) -> int:
@@ -122,6 +123,7 @@ class ReportFold:
         self._drivers = 0
         self._executors_lost = 0
         self._task_seconds = 0.0
+        self._slow = 0
         self._error: Any = None
         self._lists: dict[str, list[dict[str, Any]]] = {
             "blocks": [],
@@ -159,6 +161,7 @@ class ReportFold:
                 "failed": sum(one["failed"] for one in stages),
             },
             "speculation": {
+                "slow": self._slow,
                 "launched": sum(one["speculativeLaunched"] for one in stages),
                 "effective": sum(one["speculativeEffective"] for one in stages),
             },
@@ -174,6 +177,8 @@ class ReportFold:
         }
 
     def _event(self, event: ev.Event, now: float) -> None:
+        if isinstance(event, ev.SlowTasksFound):
+            self._slow = len(event.slow)
         attempt = getattr(event, "attempt", None)
         stage = self.stages.get(attempt.vertex_id.vertex) if attempt else None
         if attempt is None or stage is None:
@@ -244,6 +249,7 @@ class ReportFold:
             case "StageStarted" | "StageTasks" | "StageFinished":
                 self._stage_note(self.stages[record["stage"]], record)
             case "RunFinished" | "RunFailed" | "RunInterrupted":
+                self._slow = 0
                 self._head["state"] = record["note"].removeprefix("Run").lower()
                 self._error = record.get("error")
             case _:

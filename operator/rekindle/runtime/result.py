@@ -28,7 +28,12 @@ class RunResult:
     report: Mapping[str, Any]
 
     def digest(self, stage: str) -> str | None:
-        """Digest of a stage's result: equal for equal rows, whatever their order; None if not comparable."""
+        """Digest of a stage's result: equal for equal rows, whatever their order; None if not comparable, or not made.
+
+        Raises KeyError for a stage that is none of the pipeline's.
+        """
+        if self.state == "explained":
+            return None
         for one in self.report["stages"]:
             if one["name"] == stage:
                 digest: str | None = one["digest"]

@@ -42,6 +42,7 @@ _settings = st.builds(
         store=st.none() | st.just("/a folder/with=signs"),
         volumes=st.integers(1, 9),
         store_limit=st.none() | st.integers(1, 1 << 50),
+        store_timeout=st.integers(1, 10**6).map(float),
         lease_seconds=st.floats(0.1, 1000),
     ),
 )

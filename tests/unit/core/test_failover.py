@@ -236,7 +236,8 @@ def test_a_cached_result_that_is_lost_is_computed_again():
 
 
 @pytest.mark.parametrize(
-    ("failed", "expected"), [("A[0]", "A[0] B[0] C[0] D[0]"), ("B[0]", "B[0] D[0]"), ("C[0]", "C[0] D[0]"), ("D[0]", "D[0]")]
+    ("failed", "expected"),
+    [("A[0]", "A[0] B[0] C[0] D[0]"), ("B[0]", "B[0] D[0]"), ("C[0]", "C[0] D[0]"), ("D[0]", "D[0]")],
 )
 @pytest.mark.parametrize("arrow", ["~>", "+>"])
 def test_a_diamond_of_results_that_are_kept_restarts_from_the_failed_one_down(arrow, failed, expected):

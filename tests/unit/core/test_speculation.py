@@ -11,7 +11,6 @@ from rekindle.core.speculation import FailureRule, copies_to_make, rule_for, why
 from tests.unit.core.dsl import Answer, Run, job
 from tests.unit.core.test_execution import vertex_with
 
-
 SPECULATION = SpeculationOptions(enabled=True)
 
 

@@ -74,7 +74,7 @@ named     no      the stage says speculation=False
 report    no      it is a sink and speculation.sinkEnabled is false
 The map sides' tasks are copied by Spark itself (spark.speculation.*), in every stage.
 
-Missing levers
+Missing settings of the session
 - no FAIR scheduling: a copy waits behind the stage it should rescue
 
 Mermaid
@@ -162,7 +162,7 @@ def test_nothing_is_said_about_sparks_copies_when_there_are_none():
 
 
 def test_no_missing_levers():
-    assert "\nMissing levers\nnone\n" in explain(three_stages().build(), SpeculationOptions())
+    assert "\nMissing settings of the session\nnone\n" in explain(three_stages().build(), SpeculationOptions())
 
 
 def test_the_picture_survives_any_path():

@@ -70,10 +70,22 @@ def test_one_partition_without_a_digest_makes_the_stage_not_comparable():
 def test_copies_are_counted_apart_from_reruns_and_effective_when_they_win():
     copy = {"t": 2.0, "kind": "action", "action": "Speculate", "attempts": [["s", 0, 1]]}
     made = report(deployed(1, 0), copy, deployed(2, 0, 1), finished(3, 0, 1), deployed(1, 1), finished(2, 1))
-    assert made["speculation"] == {"launched": 1, "effective": 1}
+    assert made["speculation"] == {"slow": 0, "launched": 1, "effective": 1}
     assert made["tasks"]["rerun"] == 0
     lost = report(deployed(1, 0), copy, deployed(2, 0, 1), finished(3, 0, 0))
-    assert lost["speculation"] == {"launched": 1, "effective": 0}
+    assert lost["speculation"] == {"slow": 0, "launched": 1, "effective": 0}
+    restart = {"t": 4.0, "kind": "action", "action": "Restart", "vertices": [["s", 0]], "cause": "lost", "reused": 0}
+    again = report(deployed(1, 0), copy, deployed(2, 0, 1), finished(3, 0, 1), restart)
+    assert again["speculation"] == {"slow": 0, "launched": 1, "effective": 0}
+
+
+@pytest.mark.requirement("S2-40", "S2-42")
+def test_how_many_are_slow_now_falls_again():
+    two = ev.SlowTasksFound(tuple((ExecutionVertexID("s", one), (), "slow") for one in (0, 1)))
+    seen = [{"t": 1.0, "kind": "event", "event": ev.to_record(event)} for event in (two, ev.SlowTasksFound(()))]
+    assert report(seen[0])["speculation"]["slow"] == 2
+    assert report(*seen)["speculation"]["slow"] == 0
+    assert report(seen[0], note(2.0, "RunFailed", error={"kind": "x"}))["speculation"]["slow"] == 0
 
 
 def test_a_restart_is_told_with_what_was_reused_and_counts_as_rerun():
