@@ -14,7 +14,7 @@ from rekindle.core.events import (
 from rekindle.core.execution import Execution, ExecutionState, ExecutionVertex
 from rekindle.core.ids import ExecutionAttemptID, ResultPartitionID
 from rekindle.core.job_state import JobState
-from rekindle.core.regions import together
+from rekindle.core.regions import Subtasks, together
 from rekindle.core.speculation import FailureRule, rule_for
 
 
@@ -61,10 +61,14 @@ class AttemptHandler:
         exceeded = state.budget.record(task.id, event.cause.kind)
         if exceeded:
             return state.fail(f"{exceeded}: {event.cause.message}")
-        if rule_for(task, event.cause) is FailureRule.GO_ON:
-            task.drop(event.attempt)
-            return []
-        return self._fail_over(event.attempt, event.cause, now)
+        match rule_for(task, event.cause):
+            case FailureRule.GO_ON:
+                task.drop(event.attempt)
+                return []
+            case FailureRule.RESTART_PRODUCER:
+                return self._restart_producer(task, event, now)
+            case FailureRule.RESTART_VERTEX:
+                return self._restart_vertex(task, event, now)
 
     def canceled(self, event: AttemptCanceled, now: float) -> list[Action]:
         """A loser has ended; or somebody ended an attempt that was wanted, and it is tried again."""
@@ -79,27 +83,54 @@ class AttemptHandler:
         failed = {task.id.vertex: {task.id.subtask}}
         return self._state.recovery.recover(failed, f"{event.attempt} was cancelled", now)
 
-    def _fail_over(self, attempt: ExecutionAttemptID, cause: FailureCause, now: float) -> list[Action]:
-        """Retry or restart a vertex; and make again the partition it could not read (S2-30, S2-34)."""
-        vertex_id = attempt.vertex_id
-        state, failed = self._state, {vertex_id.vertex: {vertex_id.subtask}}
-        why = f"{attempt} failed: {cause.message}"
-        state.changed = True
-        if cause.kind is not FailureKind.PARTITION or vertex_id.vertex in state.needs.done():
-            return state.recovery.recover(failed, why, now)
-        lost = state.recovery.lose(self._unreadable(vertex_id.vertex, cause.partition)) if cause.partition else {}
-        return state.recovery.restart(together(failed, lost), why, now)
+    def _restart_producer(self, task: ExecutionVertex, event: AttemptFailed, now: float) -> list[Action]:
+        """What the attempt could not read is made again, although a sibling runs (S2-30). Where it turns out that
+        nothing is missing, the sibling goes on."""
+        lost = self._lost_to(task, event.cause)
+        if not lost:
+            task.drop(event.attempt)
+            return []
+        return self._restart(task, event, lost, now)
+
+    def _restart_vertex(self, task: ExecutionVertex, event: AttemptFailed, now: float) -> list[Action]:
+        """Retry or restart a vertex; and make again the partition it could not read (S2-28, S2-34)."""
+        lost = self._lost_to(task, event.cause)
+        if lost:
+            return self._restart(task, event, lost, now)
+        self._state.changed = True
+        return self._state.recovery.recover({task.id.vertex: {task.id.subtask}}, _why(event), now)
+
+    def _restart(self, task: ExecutionVertex, event: AttemptFailed, lost: Subtasks, now: float) -> list[Action]:
+        self._state.changed = True
+        failed = {task.id.vertex: {task.id.subtask}}
+        return self._state.recovery.restart(together(failed, lost), _why(event), now)
+
+    def _lost_to(self, task: ExecutionVertex, cause: FailureCause) -> Subtasks:
+        """Who must make again what an attempt could not read; nobody, where none of it is missing and needed."""
+        state = self._state
+        if cause.kind is not FailureKind.PARTITION or cause.partition is None or task.id.vertex in state.needs.done():
+            return {}
+        return state.recovery.lose(self._unreadable(task.id.vertex, cause.partition))
 
     def _unreadable(self, vertex: str, partition: ResultPartitionID) -> list[ResultPartitionID]:
-        """The partition; and the results in front of the vertex that it goes into, if they are kept by executors.
+        """The partition; and all results between it and the vertex, which are kept by executors.
 
         For whoever reads such a result reads the partition only because the result has to be made again.
         """
         graph = self._state.job_graph
-        kept = [edge.producer for edge in graph.inputs(vertex) if not edge.kind.is_stored]
-        between = [name for name in kept if any(edge.producer == partition.vertex for edge in graph.inputs(name))]
+        between = self._between(partition.vertex, vertex)
         again = [ResultPartitionID(name, one) for name in between for one in range(graph.vertex(name).parallelism)]
         return [partition, *again]
+
+    def _between(self, producer: str, consumer: str) -> list[str]:
+        """Job vertices on the ways from one to the other, if what they make is not stored."""
+        found: list[str] = []
+        for edge in self._state.job_graph.inputs(consumer):
+            if not edge.kind.is_stored and edge.producer != producer:
+                further = self._between(producer, edge.producer)
+                reads = any(one.producer == producer for one in self._state.job_graph.inputs(edge.producer))
+                found += [*further, edge.producer] if further or reads else []
+        return list(dict.fromkeys(found))
 
     def _may_commit(self, execution: Execution) -> bool:
         """An attempt that runs; or one that was given up, if what it wrote is stored all the same."""
@@ -121,3 +152,7 @@ class AttemptHandler:
         task = self._state.vertices.find(attempt.vertex_id)
         execution = task.current(attempt) if task is not None else None
         return task, None if execution is None or execution.state.is_terminal else execution
+
+
+def _why(event: AttemptFailed) -> str:
+    return f"{event.attempt} failed: {event.cause.message}"

@@ -43,7 +43,7 @@ class BlocklistTracker:
         self._blocked: dict[str, BlockedNode] = {}
 
     def add(self, new: BlockedNode) -> AddStatus:
-        """Block a node. A renewal that ends no later than the block does changes nothing but its cause."""
+        """Block a node. The later end stays; of two that are equal, the later cause."""
         existing = self._blocked.get(new.node)
         if existing is None:
             self._blocked[new.node] = new
@@ -62,6 +62,12 @@ class BlocklistTracker:
         for block in expired:
             del self._blocked[block.node]
         return expired
+
+    def remove_first_of(self, nodes: Iterable[str]) -> str:
+        """Remove the block of these nodes that ends first; returns its node."""
+        _, node = min((self._blocked[node].end, node) for node in nodes)
+        del self._blocked[node]
+        return node
 
     def at(self, now: float) -> dict[str, BlockedNode]:
         """The blocks in force at `now`."""
@@ -92,17 +98,19 @@ class Blocklist:
     def at(self, now: float) -> dict[str, BlockedNode]:
         return self._tracker.at(now)
 
-    def nodes_changed(self, nodes: Iterable[str]) -> None:
+    def nodes_changed(self, nodes: Iterable[str]) -> list[Action]:
         """The nodes that exist from now on."""
         self._nodes = frozenset(nodes)
+        return self._free_the_last()
 
     def node_seen(self, node: str) -> None:
         """A node that a task was deployed on: it counts while nobody says which nodes there are."""
         self._seen.add(node)
 
-    def node_lost(self, node: str) -> None:
+    def node_lost(self, node: str) -> list[Action]:
         self._nodes -= {node}
         self._seen.discard(node)
+        return self._free_the_last()
 
     def block(self, block: BlockedNode, now: float) -> list[Action]:
         """Block, renew (nothing to tell), or refuse with the reason."""
@@ -119,6 +127,14 @@ class Blocklist:
         return [
             Unblock(block.node, f"its block has ended: {block.cause}") for block in self._tracker.remove_expired(now)
         ]
+
+    def _free_the_last(self) -> list[Action]:
+        """When all nodes that are left are blocked, the one whose block ends first is not any more."""
+        existing = self._nodes or self._seen
+        if not existing or not existing <= self._tracker.nodes:
+            return []
+        node = self._tracker.remove_first_of(existing)
+        return [Unblock(node, f"the other nodes are gone, and all that is left ({len(existing)}) is blocked")]
 
     def _refusal(self, node: str) -> str | None:
         existing = (self._nodes or self._seen) | {node}

@@ -310,6 +310,11 @@ class ExecutionJobVertex:
         """Subtasks that are deployed or have finished (S7-9: the others are left alone)."""
         return set(range(len(self.tasks))) - self.pending
 
+    @property
+    def waiting_again(self) -> set[int]:
+        """Pending subtasks that were reset: somebody may have read what they made before."""
+        return {subtask for subtask in self.pending if self.tasks[subtask].version > 1}
+
     def schedule(self, subtask: int) -> Execution:
         """Its one CREATED execution becomes SCHEDULED."""
         task = self.tasks[subtask]

@@ -22,7 +22,7 @@ from typing import Protocol
 from rekindle.core.execution import ExecutionVertices
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, ResultKind
 from rekindle.core.partitions import ResultPartitions
-from rekindle.core.regions import PipelinedRegions, Subtasks
+from rekindle.core.regions import PipelinedRegions, Subtasks, together
 from rekindle.core.sparing import DigestSparing
 
 
@@ -89,33 +89,37 @@ class _Walk:
         self._restart: Subtasks = {}
         self._changed: Subtasks = {}
         self._frontier: Subtasks = {}
+        self._passing: Subtasks = {}
         self._held: dict[JobEdge, set[int]] = {}
 
     def visit(self, vertex: str, subtasks: Iterable[int], *, changed: bool) -> None:
-        """Rule 1: their regions restart, but for those that were never deployed (S7-9).
+        """Rule 1: their regions restart, but for those that are not deployed (S7-9).
 
-        Where what they read has `changed`, or may, they can make other rows even if they are deterministic.
+        Where what they read has `changed`, or may, they can make other rows even if they are deterministic. It may
+        for those that are held: what they have read is being made again.
         """
         for name, members in self._strategy.regions.expand(vertex, subtasks).items():
             members = members - self._strategy.vertices[name].pending
-            known = self._changed if changed else self._restart
-            new = members - known.get(name, set())
+            doubtful = members if changed else members & self._strategy.sparing.held_of(name)
+            known = self._restart.setdefault(name, set())
+            new = (members - known) | (doubtful - self._changed.get(name, set()))
+            known.update(new)
+            self._changed.setdefault(name, set()).update(doubtful)
             if new:
-                self._restart.setdefault(name, set()).update(new)
                 self._frontier.setdefault(name, set()).update(new)
-            if changed:
-                self._changed.setdefault(name, set()).update(new)
 
     def run(self) -> None:
-        while self._frontier:
-            vertex = next(iter(self._frontier))
-            subtasks = self._frontier.pop(vertex)
-            self._visit_missing_inputs(vertex, subtasks)
+        while self._frontier or self._passing:
+            if self._frontier:
+                vertex, subtasks = self._frontier.popitem()
+                self._visit_missing_inputs(vertex, subtasks)
+            else:
+                vertex, subtasks = self._passing.popitem()
             self._visit_consumers(vertex, subtasks)
 
     def result(self) -> Reach:
         held = {edge: readers - self._restart.get(edge.consumer, set()) for edge, readers in self._held.items()}
-        return Reach(self._restart, {edge: readers for edge, readers in held.items() if readers})
+        return Reach(together(self._restart), {edge: readers for edge, readers in held.items() if readers})
 
     def _visit_missing_inputs(self, vertex: str, subtasks: set[int]) -> None:
         """Rule 2."""
@@ -131,10 +135,23 @@ class _Walk:
                 consumer = self._strategy.vertices[edge.consumer]
                 left = consumer.started - self._changed.get(edge.consumer, set())
                 readers = self._across(edge, self._graph.consumers, subtasks, left)
+                self._pass_on(edge, subtasks)
                 again = readers & self._restart.get(edge.consumer, set())
                 spared = self._spared(edge, subtasks, (readers - again) & consumer.finished)
                 # who restarts anyway reads what may have changed, unless it would have been spared for that
                 self.visit(edge.consumer, readers - spared - self._unchanged(edge, subtasks, again), changed=True)
+
+    def _pass_on(self, edge: JobEdge, producers: set[int]) -> None:
+        """Consumers that wait to run again will read what may have changed: those spared for their sake, on a
+        promise, are looked at again."""
+        again = self._strategy.vertices[edge.consumer].waiting_again
+        if not again or self._strategy.sparing.is_promised(edge, changed=self._any_changed(edge.producer, producers)):
+            return
+        known = self._changed.setdefault(edge.consumer, set())
+        new = self._across(edge, self._graph.consumers, producers, again) - known
+        known.update(new)
+        if new:
+            self._passing.setdefault(edge.consumer, set()).update(new)
 
     def _unchanged(self, edge: JobEdge, producers: set[int], again: set[int]) -> set[int]:
         """Of consumers that restart anyway: those that will read the rows they have read before."""

@@ -25,20 +25,20 @@ class LossHandler:
         """What ran there has failed; what executors kept there is gone."""
         state = self._state
         state.changed = True
-        state.blocklist.node_lost(event.node)
+        freed = state.blocklist.node_lost(event.node)
         failed: Subtasks = {}
         for vertex in state.vertices:
             for subtask in sorted(vertex.started):
                 exceeded = self._fail_on(event.node, vertex.tasks[subtask])
                 if exceeded:
-                    return state.fail(f"{exceeded}: {event.reason}")
+                    return [*freed, *state.fail(f"{exceeded}: {event.reason}")]
                 if not vertex.tasks[subtask].can_finish:
                     failed.setdefault(vertex.job_vertex.name, set()).add(subtask)
         cause = f"node {event.node} was lost: {event.reason}"
         lost = state.recovery.lose(self._results_on(event.node))
         actions = state.recovery.restart(lost, cause, now)
         left = {name: subtasks - state.vertices[name].pending for name, subtasks in failed.items()}
-        return actions + state.recovery.recover(together(left), cause, now)
+        return [*freed, *actions, *state.recovery.recover(together(left), cause, now)]
 
     def driver_lost(self, event: DriverLost, now: float) -> list[Action]:
         """All that had not finished begins anew, and so does what Spark held for it.

@@ -13,7 +13,7 @@ class GraphMetrics:
         num_effective_speculative_executions: vertices finished by a copy, but for those reset since (S2-41).
         num_speculative_executions: copies made.
         num_restarts: restarts; num_restarted_vertices: the vertices they reset.
-        num_retries: failed attempts tried again without a restart.
+        num_retries: attempts that failed, or that somebody ended, tried again without a restart.
         num_failures: failures that count against a budget (S6-24).
         num_spared_vertices: finished vertices that equal digests kept from restarting (S7-7).
     """

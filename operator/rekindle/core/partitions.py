@@ -13,7 +13,7 @@ from typing import Protocol
 from rekindle.core.events import PartitionOutput
 from rekindle.core.execution import ExecutionVertices
 from rekindle.core.ids import ResultPartitionID
-from rekindle.core.job_graph import JobGraph, ResultKind
+from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, ResultKind
 
 
 class ResultPartitions:
@@ -71,26 +71,34 @@ class PartitionNeeds:
         if self._held.awaits(vertex, subtask):
             return True
         edges = self._graph.outputs(vertex)
-        for edge in edges:
-            finished = self._vertices[edge.consumer].finished
-            unread = any(reader not in finished for reader in self._graph.consumers(edge, subtask))
-            if edge.consumer not in done and unread:
-                return True
-        return not edges
+        return not edges or any(edge.consumer not in done and self._is_unread(edge, subtask) for edge in edges)
+
+    def _is_unread(self, edge: JobEdge, subtask: int) -> bool:
+        """Whether a consumer of a partition has not finished."""
+        consumer = self._vertices[edge.consumer]
+        if edge.pattern is DistributionPattern.ALL_TO_ALL:
+            return not consumer.is_finished
+        return any(reader not in consumer.finished for reader in self._graph.consumers(edge, subtask))
 
     def done(self) -> set[str]:
         """Job vertices that need not run any more, as things are.
 
         They have finished, with no subtask held back; or their results are not stored and all who read them
-        are done: a shuffle is of no use after its stage.
+        are done with these: a shuffle is of no use after its stage.
         """
         done: set[str] = set()
         for name in reversed(self._graph.order):
             edges = self._graph.outputs(name)
-            passing = edges and all(edge.kind in _PASSING and edge.consumer in done for edge in edges)
-            if passing or (self._vertices[name].is_finished and not self._held.holds_any_of(name)):
+            passing = edges and all(edge.kind in _PASSING and self._has_done_with(edge, done) for edge in edges)
+            if (passing or self._vertices[name].is_finished) and not self._held.holds_any_of(name):
                 done.add(name)
         return done
+
+    def _has_done_with(self, edge: JobEdge, done: set[str]) -> bool:
+        """Whether the consumer is done; or has finished, and is held back over other exchanges only: should it have
+        to restart, what it reads here is made again with it."""
+        finished = self._vertices[edge.consumer].is_finished
+        return edge.consumer in done or (finished and not self._held.holds(edge))
 
     def may_restart(self) -> set[str]:
         """Job vertices that a failure may still restart (S7-23).
@@ -133,6 +141,10 @@ class HeldBack(Protocol):
 
     def holds_any_of(self, vertex: str) -> bool:
         """Whether some subtask of the vertex has finished, and may have to restart all the same."""
+        ...
+
+    def holds(self, edge: JobEdge) -> bool:
+        """The same, of those who have read over this exchange."""
         ...
 
     def awaits(self, vertex: str, subtask: int) -> bool:

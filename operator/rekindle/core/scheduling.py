@@ -1,6 +1,7 @@
 """When vertices are deployed: as soon as all their BLOCKING inputs are complete (S6-11, S7-16).
 
-Vertices joined by PIPELINED exchanges are deployed together. Producers of EPHEMERAL and CACHED results hold
+Vertices joined by PIPELINED exchanges are deployed together, also where one of them reads a stored result of another:
+whoever runs them makes the reader wait. Producers of EPHEMERAL and CACHED results hold
 nobody back, but nobody is deployed before them: they go together, or the producer first. A consumer of a
 BLOCKING result waits for the whole result, also where it reads one partition of it.
 """

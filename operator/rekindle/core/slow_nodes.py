@@ -23,8 +23,7 @@ class SlowNodeHandler:
         self._refused: dict[str, str] = {}
 
     def nodes_changed(self, event: NodesChanged, now: float) -> list[Action]:
-        self._state.blocklist.nodes_changed(event.nodes)
-        return []
+        return self._state.blocklist.nodes_changed(event.nodes)
 
     def node_block_requested(self, event: NodeBlockRequested, now: float) -> list[Action]:
         return self._state.blocklist.block(BlockedNode(event.node, now, event.until, event.cause), now)
@@ -33,7 +32,7 @@ class SlowNodeHandler:
         """With speculation off there is no detector, and what is reported all the same is ignored (S2-12)."""
         if not self._state.speculation.enabled:
             return []
-        self._state.counters.slow_now(len(event.slow))
+        self._state.counters.slow_now(len({vertex_id for vertex_id, _, _ in event.slow}))
         blocks: list[Action] = []
         for vertex_id, attempts, evidence in event.slow:
             for attempt in attempts:

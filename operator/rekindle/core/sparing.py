@@ -53,6 +53,14 @@ class DigestSparing:
     def holds_any_of(self, vertex: str) -> bool:
         return any(edge.consumer == vertex for edge in self._held)
 
+    def holds(self, edge: JobEdge) -> bool:
+        """Whether somebody is held who has read the producer over this exchange."""
+        return edge in self._held
+
+    def held_of(self, vertex: str) -> set[int]:
+        """Finished subtasks of the vertex that may have to restart."""
+        return {one for edge, readers in self._held.items() if edge.consumer == vertex for one in readers}
+
     def awaits(self, vertex: str, subtask: int) -> bool:
         return subtask in self._expected.get(vertex, ())
 

@@ -1,6 +1,6 @@
 """What to do about slow, failed and finished attempts, where a vertex may have several (FLIP-168).
 
-Pure questions and answers; `core.graph` acts on them.
+Pure questions and answers; `core.attempts` and `core.slow_nodes` act on them.
 """
 
 from __future__ import annotations

@@ -178,6 +178,15 @@ class TestTheShareOfBlockedNodes:
         run.has_nodes("n1", "n2")
         assert self.block(run, "n2")["refused"] == ["n2"]
 
+    def test_the_last_one_left_is_not_blocked_any_more(self):
+        run = Run(job("A*2"), blocklist=EVERY).submit().has_nodes("n1", "n2", "n3")
+        self.block(run, "n1")
+        run.now = 1.0
+        self.block(run, "n2")
+        answer = run.see(ev.NodesChanged(("n1", "n2")))
+        assert answer.unblocked == ["n1"]
+        assert run.loses_node("n1").unblocked == ["n2"]
+
     def test_the_copies_are_made_although_the_block_is_refused(self):
         answer = slow_job(nodes=1).slow("A[3]#0")
         assert answer.refused == ["n1"]

@@ -35,6 +35,7 @@ class Failover:
             vertex = self._state.vertices[one.vertex]
             self._state.partitions.invalidate(one.vertex, [one.subtask])
             vertex.reset(one.subtask, 0.0)
+            vertex.tasks[one.subtask].version = 1
         return self
 
     def running(self, vertices: str) -> Failover:

@@ -18,6 +18,9 @@ SHAPES = [
     lambda flags: job("A*2 =1> B*2 -1> C*2 => D", "A => D", A=flags),
     lambda flags: job("A => K +> B*2 => D", "K +> C => D", K=flags, A=flags),
     lambda flags: job("A*3 -> B*2", "C*2 =1> D*2 => E", C=flags),
+    lambda flags: job("A => B => C", "A => D", "B => E", B=flags),
+    lambda flags: job("A => B => C", "Q => B => E", B=flags, Q=flags),
+    lambda flags: job("K +> B*2 => E", "A => B", "A => D", K=flags),
 ]
 NODES = ["n1", "n2", "n3", "n4"]
 

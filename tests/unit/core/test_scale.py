@@ -8,7 +8,7 @@ from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import JobGraph
 from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
-from tests.unit.core.dsl import job
+from tests.unit.core.dsl import Run, job
 from tests.unit.core.test_failover import Failover
 
 N = 10_000
@@ -45,6 +45,19 @@ def test_pointwise_it_asks_once_for_each_vertex(asked):
     restarted = Failover(job(f"A*{N} =1> B*{N} =1> C*{N}")).lost("A/7").fails("B[7]")
     assert restarted == {"A[7]", "B[7]", "C[7]"}
     assert asked["asked"] < 10
+
+
+@pytest.mark.requirement("S7-1")
+def test_to_lose_a_whole_result_asks_about_no_single_pair(asked):
+    run = Run(job(f"A*{N} => B*2")).submit()
+    for subtask in range(N):
+        attempt = ExecutionAttemptID(ExecutionVertexID("A", subtask), 0)
+        run.graph.handle(ev.AttemptFinished(attempt, 1.0, ev.PartitionOutput(1, 1)), 1.0)
+    lost = tuple(ResultPartitionID("A", subtask) for subtask in range(N))
+    answer = run.graph.handle(ev.PartitionsLost(lost, "gone"), 2.0)
+    (restart,) = [one for one in answer if isinstance(one, act.Restart)]
+    assert len(restart.vertices) == N + 2
+    assert asked["asked"] == 0
 
 
 def test_a_job_of_that_size_runs_loses_a_partition_and_its_driver():

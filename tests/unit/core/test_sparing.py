@@ -266,6 +266,64 @@ class TestWhatItReadsHasChanged:
         assert "C[0]" in run.finish("B", digest="y").restarted
 
 
+@pytest.mark.requirement("S7-6", "S7-7")
+class TestAPromiseWhileWhatIsReadIsMadeAgain:
+    """B promises the same rows from the same input; its input is under way, and may be another."""
+
+    def test_of_one_that_is_held_for_its_input(self):
+        run = Run(job("A => B => C", "A => D", "B => E", B={"deterministic": True})).submit()
+        run.finish("A", digest="x")
+        run.finish("B")
+        run.finish("C")
+        run.loses("A/0").restarts("A[0] D[0]")
+        assert names(run.graph.suspects()) == {"B[0]"}
+        run.loses("B/0").restarts("B[0] C[0] E[0]")
+
+    def test_of_one_that_waits_to_run_again(self):
+        promise = {"deterministic": True}
+        run = Run(job("A => B => C", "Q => B => E", B=promise, Q=promise)).submit()
+        for name in "AQBC":
+            run.finish(name)
+        run.loses("B/0 Q/0").restarts("Q[0] B[0] E[0]")
+        run.loses("A/0").restarts("A[0] C[0]")
+
+    def test_not_if_the_input_is_promised_too(self):
+        promise = {"deterministic": True}
+        run = Run(job("A => B => C", "Q => B => E", A=promise, B=promise, Q=promise)).submit()
+        for name in "AQBC":
+            run.finish(name)
+        run.loses("B/0 Q/0")
+        run.loses("A/0").restarts("A[0]")
+
+
+class TestOneThatIsHeldNeedsNothingMeanwhile:
+    def test_a_cached_input_that_was_given_up_stays_so(self):
+        run = Run(job("K +> B => E", "P => B", "P => D")).submit()
+        run.finish("P", digest="x")
+        assert run.finish("B").canceled == ["K[0]#0"]
+        run.loses("P/0").restarts("P[0] D[0]")
+        run.canceled("K[0]#0").restarts_nothing()
+        run.finish("P", digest="x")
+        assert run.finish("E").of(act.Finish) or run.finish("D").of(act.Finish)
+
+    def test_the_job_is_not_over_before_the_proof(self):
+        run = Run(job("K +> map ~> B")).submit()
+        for name in ("K", "map", "B"):
+            run.finish(name, digest="x")
+        assert not run.reruns("K").of(act.Finish)
+        assert run.finish("K", digest="x").of(act.Finish)
+
+
+@pytest.mark.requirement("S7-4", "S7-14")
+def test_what_cannot_be_read_behind_two_kept_results_is_made_again_with_both():
+    promise = {"deterministic": True}
+    run = Run(job("A => K +> map ~> B*2", A=promise, K=promise, map=promise, B=promise)).submit()
+    for name in ("A", "K", "map", "B[0]"):
+        run.finish(name)
+    run.deploy("B[1]")
+    run.fails("B[1]", cannot_read="A/0").restarts("A[0] K[0] map[0] B[1]")
+
+
 @pytest.mark.requirement("S7-4", "S7-14")
 @pytest.mark.parametrize("promise", [None, True])
 def test_what_cannot_be_read_behind_a_shuffle_is_made_again_with_the_shuffle(promise):

@@ -127,6 +127,10 @@ class TestSlowTasks:
         run = with_copy()
         run.slow("A[0]#0", "A[0]#1", "A[1]#0")
         assert run.graph.metrics().num_slow_execution_vertices == 2
+        one = ExecutionVertexID("A", 0)  # `nodeAware` has an entry for each node
+        by_node = ((one, (ExecutionAttemptID(one, number),), f"n{number + 1}") for number in (0, 1))
+        run.see(ev.SlowTasksFound(tuple(by_node)))
+        assert run.graph.metrics().num_slow_execution_vertices == 1
 
     @pytest.mark.requirement("S2-12")
     def test_with_the_switch_off_nothing_happens(self):
@@ -153,6 +157,15 @@ class TestSlowTasks:
         assert run.states("A[0]") == ["RUNNING", "SCHEDULED"]
         answer = run.finish("A[0]#0", node="n1")
         assert answer.canceled == ["A[0]#1"]
+
+    @pytest.mark.requirement("S3-15", "S3-2")
+    def test_a_copy_that_waits_is_placed_when_the_block_ends(self):
+        run = speculating(nodes=2)
+        run.slow("A[0]#0")
+        run.now = 60.0
+        assert run.see(ev.Tick()).unblocked == ["n1"]
+        run.deploy("A[0]#1", node="n1")
+        assert run.states("A[0]") == ["RUNNING", "RUNNING"]
 
 
 @pytest.mark.requirement("S2-13", "S5-1", "S5-2", "S5-3", "S5-5", "S2-4", "S2-8")
@@ -202,6 +215,15 @@ class TestFailures:
         answer = run.fails("B[0]#0", cannot_read="A/1").restarts("A[1] B[0] B[1]")
         assert answer.canceled == ["B[0]#1", "B[1]#0"]
         assert answer.deployed == ["A[1]#1"]
+
+    def test_a_lost_partition_that_nobody_knows_restarts_nothing(self):
+        run = with_copy()
+        unknown = ev.FailureCause(ev.FailureKind.PARTITION, "it broke")
+        attempts = [ExecutionAttemptID(ExecutionVertexID("A", 0), number) for number in (0, 1)]
+        assert run.see(ev.AttemptFailed(attempts[0], unknown)) == []
+        assert run.states("A[0]") == ["RUNNING"]
+        assert run.see(ev.AttemptFailed(attempts[1], unknown)).deployed == ["A[0]#2"]
+        assert run.version("A[0]") == 1
 
     @pytest.mark.requirement("S2-34")
     def test_with_no_sibling_left_the_producer_is_recovered_along_with_the_consumer(self):
