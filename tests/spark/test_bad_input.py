@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from rekindle.local.stored import corrupt_partition
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed, PipelineMisuse, StoreFull, StoreRefused
 from rekindle.runtime.layout import IDENTITY
 from rekindle.runtime.storage import PosixStorage
+from rekindle.runtime.store import Store
 
 
 def pipeline_of(out: Path, body, name: str = "bad", **options) -> Pipeline:
@@ -78,6 +81,35 @@ def test_a_barrier_stage_is_refused(spark, tmp_path, shuffled):
         pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
 
 
+def test_a_stage_function_that_ends_the_program_is_an_error_of_its_own(spark, tmp_path):
+    def body(numbers):
+        sys.exit("enough")
+
+    with pytest.raises(PipelineFailed, match=r"(?s)stage result: its function raised SystemExit.*enough"):
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+
+
+def test_a_result_without_columns_is_refused(spark, tmp_path):
+    with pytest.raises(PipelineMisuse, match="stage result: its result has no columns"):
+        pipeline_of(tmp_path / "out", lambda numbers: numbers.select()).run(spark, store=tmp_path / "store")
+
+
+def test_a_shuffle_behind_an_rdd_in_a_pointwise_stage_is_refused(spark, tmp_path):
+    pipeline = Pipeline("hidden", default_partitions=2)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(10)
+
+    @pipeline.sink(str(tmp_path / "out"), pointwise=True)
+    def moved(numbers: DataFrame) -> DataFrame:
+        rows = numbers.rdd.map(lambda row: (row[0] % 3, row[0])).groupByKey(2).flatMap(lambda pair: [(pair[0],)])
+        return rows.toDF("id long")
+
+    with pytest.raises(PipelineMisuse, match="stage moved is pointwise, but it shuffles behind an RDD"):
+        pipeline.run(spark, store=tmp_path / "store")
+
+
 def test_a_partition_key_that_the_result_lacks_is_named(spark, tmp_path):
     pipeline = Pipeline("keys", default_partitions=2)
 
@@ -118,6 +150,24 @@ def test_a_sink_that_exists_is_refused_before_any_work_and_left_alone(spark, tmp
     with pytest.raises(PipelineMisuse, match=r"(?s)out exists already.*overwrite"):
         pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
     assert (tmp_path / "out" / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("sink", ["store", "store/out", "."])
+def test_a_sink_and_a_store_one_in_the_other_are_refused(spark, tmp_path, sink):
+    with pytest.raises(PipelineMisuse, match="lie one in the other"):
+        pipeline_of(tmp_path / sink, lambda numbers: numbers, mode="overwrite").run(spark, store=tmp_path / "store")
+
+
+def test_what_somebody_writes_to_a_sink_during_the_run_is_left_alone(spark, tmp_path):
+    def body(numbers):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "out" / "precious").write_text("mine")
+        return numbers
+
+    with pytest.raises(PipelineMisuse, match=r"out exists already"):
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["precious"]
+    assert not list(tmp_path.glob(".out*"))
 
 
 def fail_once(spark, tmp_path, **run) -> Pipeline:
@@ -182,6 +232,31 @@ def test_a_cut_journal_is_refused_and_nothing_is_damaged(spark, tmp_path):
         pipeline.run(spark, store=tmp_path / "store")
     segment.write_bytes(whole)
     assert pipeline.run(spark, store=tmp_path / "store").report["state"] == "finished"
+
+
+@pytest.mark.requirement("S7-3", "S7-14")
+def test_a_manifest_that_is_gone_costs_its_partition(spark, tmp_path):
+    pipeline = fail_once(spark, tmp_path)
+    sorted((tmp_path / "store").rglob("numbers/manifests/*.json"))[0].unlink()
+    result = pipeline.run(spark, store=tmp_path / "store")
+    assert {row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()} == set(range(10))
+    assert result.report["losses"][0]["stage"] == "numbers"
+    assert result.report["losses"][0]["reason"].startswith("the manifest of numbers/0 is gone")
+
+
+@pytest.mark.requirement("S7-14")
+def test_a_session_that_passes_over_corrupt_files_does_not_pass_over_stored_ones(spark, tmp_path):
+    pipeline = fail_once(spark, tmp_path)
+    store = Store.at(tmp_path / "store")
+    assert corrupt_partition(store, "numbers", 0)
+    spark.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        pipeline.run(spark, store=tmp_path / "store")
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreCorruptFiles")
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+    assert {row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()} == set(range(10))
 
 
 def test_a_cut_manifest_costs_its_partition(spark, tmp_path):

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -146,7 +147,7 @@ def test_a_corrupt_object_is_found_and_inspect_tells(tmp_path: Path, server: Ser
 
 
 @contextmanager
-def server_killed_half_way(folder: Path, **more: object) -> Iterator[tuple[Application, Server, subprocess.Popen[str]]]:
+def server_killed_half_way(folder: Path, **more: Any) -> Iterator[tuple[Application, Server, subprocess.Popen[str]]]:
     """An application that runs, and whose server was killed when two partitions of `worked` were stored."""
     with bucket_server(folder / "server") as server:
         application = chain(folder, server, **more)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import time
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,84 @@ def test_digests_do_not_depend_on_order_and_do_on_values_nulls_and_doubles(spark
     assert base != digest("doubled", [(1, 2), (3, 4), (None, 5), (None, 5)])
     assert base != digest("null-moved", [(1, 2), (3, 4), (5, None)])
     assert base != digest("changed", [(1, 2), (3, 5), (None, 5)])
+
+
+def test_digests_know_where_nulls_are_in_nested_values_and_how_they_nest(spark, tmp_path):
+    def digest(number: int, value: list | None) -> str | None:
+        pipeline = Pipeline("nested")
+
+        @pipeline.source(partitions=1)
+        def given(spark: SparkSession) -> DataFrame:
+            return spark.createDataFrame([(value,)], "a array<array<int>>")
+
+        @pipeline.sink(FileSink(str(tmp_path / f"out-{number}")), partitions=1)
+        def out(given: DataFrame) -> DataFrame:
+            return given
+
+        return pipeline.run(spark, store=tmp_path / f"store-{number}").digest("out")
+
+    values: list[list | None] = [
+        [[1, None]],
+        [[None, 1]],
+        [[1]],
+        [[1], None],
+        [[1], []],
+        [[1, 2]],
+        [[1], [2]],
+        [],
+        None,
+    ]
+    digests = [digest(number, value) for number, value in enumerate(values)]
+    assert None not in digests
+    assert len(set(digests)) == len(values)
+
+
+@pytest.mark.requirement("S6-9")
+def test_a_cached_result_is_made_once_for_all_who_read_it(spark, tmp_path):
+    """Both readers are planned at the same time; what they read is a draw, so two draws would show."""
+    pipeline = Pipeline("shared", default_partitions=2)
+    calls: list[str] = []
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(100)
+
+    @pipeline.stage(exchange="cached")
+    def drawn(numbers: DataFrame) -> DataFrame:
+        calls.append("drawn")
+        time.sleep(1.0)
+        return numbers.withColumn("draw", F.rand())
+
+    @pipeline.sink(FileSink(str(tmp_path / "low")), partition_by="id")
+    def low(drawn: DataFrame) -> DataFrame:
+        return drawn.where("draw < 0.5")
+
+    @pipeline.sink(FileSink(str(tmp_path / "high")), partition_by="id")
+    def high(drawn: DataFrame) -> DataFrame:
+        return drawn.where("draw >= 0.5")
+
+    pipeline.run(spark, store=tmp_path / "store")
+    parts = [{row["id"] for row in spark.read.parquet(str(tmp_path / name)).collect()} for name in ("low", "high")]
+    assert calls == ["drawn"]
+    assert parts[0] | parts[1] == set(range(100))
+    assert not parts[0] & parts[1]
+
+
+@pytest.mark.parametrize("nothing", [lambda frame: frame.limit(0), lambda frame: frame.where(F.lit(False))])
+def test_a_result_without_rows_has_its_partitions_all_the_same(spark, tmp_path, nothing):
+    pipeline = Pipeline("nothing", default_partitions=3)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return nothing(spark.range(10))
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partition_by="id")
+    def out(numbers: DataFrame) -> DataFrame:
+        return nothing(numbers)
+
+    report = pipeline.run(spark, store=tmp_path / "store").report
+    assert [(stage["rows"], stage["partitions"]) for stage in report["stages"]] == [(0, 3), (0, 3)]
+    assert spark.read.parquet(str(tmp_path / "out")).schema.names == ["id"]
 
 
 @pytest.mark.requirement("S7-23", "S7-25")

@@ -37,7 +37,7 @@ class RulesPlugin:
         self.outcome_by_test: dict[str, str] = {}
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        rules = parse_rules(self.page.read_text(encoding="utf-8")) if self.page.exists() else Rules((), frozenset())
+        rules = parse_rules(self.page.read_text(encoding="utf-8") if self.page.exists() else "")
         problems = [problem for item in items for problem in self._problems(item, rules)]
         if problems:
             raise pytest.UsageError("\n".join(problems))

@@ -186,8 +186,9 @@ class ExecutionVertex:
 
     def put(self, execution: Execution) -> None:
         """The new state of an execution of this version."""
-        self._past.pop(execution.attempt_id.attempt, None)
         self._current[execution.attempt_id.attempt] = execution
+        if self._past.pop(execution.attempt_id.attempt, None) is not None:
+            self._current = dict(sorted(self._current.items()))
 
     def drop(self, attempt: ExecutionAttemptID) -> None:
         """An ended execution leaves and makes room for a copy; the last one stays (S2-32, S2-33).

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.distribution import Pointwise, Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.stage import Stage
 
@@ -38,12 +38,15 @@ def deterministic(graph: PipelineGraph, stage: Stage) -> bool | None:
     """What the stage and all that is computed inside it promise together: the weakest promise holds.
 
     No promise is worth anything over a cached input that may come out differently: Spark computes what is lost of it
-    again, unasked, in the midst of the stage.
+    again, unasked, in the midst of the stage. Nor where rows are dealt out: which of several partitions a row is in
+    depends on how the input was cut, and that on how many cores the driver has.
     """
     inside = members(graph, stage)
     promises = {member.deterministic for member in inside}
     if False in promises:
         return False
+    if has_map_side(stage) and isinstance(stage.distribution, Rebalance) and stage.partitions > 1:
+        return None
     inputs = (graph.stage(name) for member in inside for name in member.inputs)
     cached = (one for one in inputs if one.exchange is ExchangeMode.CACHED)
     return None if None in promises or not all(deterministic(graph, one) for one in cached) else True

@@ -7,11 +7,13 @@ reason.
 
 from __future__ import annotations
 
+from functools import partial
+
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
-from rekindle.runtime.inputs import StoredResult, bytes_by_partition, input_versions, stored_inputs
+from rekindle.runtime.inputs import Sources, StoredResult, bytes_by_partition, input_versions, stored_inputs
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.stage_run import StageRun
@@ -113,7 +115,7 @@ class StageDriver:
         sizes = {name: result.manifests for name, result in stored.items()}
         run.stored_bytes = bytes_by_partition(self.state.graph, stage, sizes)
         run.plan_in_background(
-            lambda: self.state.inputs.frame(stage, stored.__getitem__),
+            partial(self.state.inputs.frame, stage, Sources(stored.__getitem__, self.state.versions())),
             lambda columns, hashed: self._writer(stage, columns, hashed),
         )
         self.state.note("StageStarted", stage=stage.name, partitions=stage.partitions)

@@ -85,6 +85,13 @@ def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> 
     return failure
 
 
+def is_indeterminate(error: BaseException) -> bool:
+    """Whether Spark (4.2 and newer) gave a job up since map outputs were lost that may come out differently, with
+    result tasks finished already. Here that is a lost map side, and no failure of the user's."""
+    text = str(getattr(error, "java_exception", None) or error)
+    return "indeterminate output" in text or "indeterminate map stage" in text.lower()
+
+
 def user_traceback(text: str) -> str | None:
     """The user's own Python traceback in an error of Spark's, without Spark's frames and the JVM's."""
     start = text.rfind("Traceback (most recent call last):")

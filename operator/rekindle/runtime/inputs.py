@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -32,32 +33,76 @@ class StoredResult:
     unreadable: frozenset[int] = frozenset()
 
 
+Versions = Mapping[str, tuple[int, ...]]
+"""[stored or cached stage -> version of each of its partitions]"""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a plan is made on: the stored results, and the versions of them and of cached ones at that time."""
+
+    stored: Callable[[str], StoredResult]
+    versions: Versions
+
+
+class CachedFrames:
+    """The persisted results of CACHED stages. Stages are planned in threads of their own: each result is made once
+    for all readers of the same versions, and a plan that is out of date cannot leave its own to others."""
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[str, Any], Any] = {}
+        self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        with self._lock:
+            return tuple(dict.fromkeys(name for name, _ in self._frames))
+
+    def get(self, name: str, versions: Any, make: Callable[[], Any]) -> Any:
+        """The frame of a stage at these versions, of itself and of what it reads."""
+        key = (name, versions)
+        with self._lock:
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
+            with self._lock:
+                frame = self._frames.get(key)
+            if frame is None:
+                frame = make()
+                with self._lock:
+                    self._frames[key] = frame
+            return frame
+
+    def drop(self, name: str) -> None:
+        with self._lock:
+            frames = [self._frames.pop(key) for key in list(self._frames) if key[0] == name]
+        for frame in frames:
+            frame.unpersist()
+
+
 @dataclass
 class InputReader:
-    """Builds the inputs of stages. `cached` holds the persisted frames of CACHED stages, by stage."""
+    """Builds the inputs of stages."""
 
     graph: PipelineGraph
     spark: SparkSession
     store: Store
-    cached: dict[str, Any] = field(default_factory=dict)
+    cached: CachedFrames = field(default_factory=CachedFrames)
 
-    def frame(self, stage: Stage, stored: Callable[[str], StoredResult]) -> DataFrame:
+    def frame(self, stage: Stage, sources: Sources) -> DataFrame:
         """The result of `stage`'s function in a session of its own.
-
-        Args:
-            stored: gives the stored result of a BLOCKING input by name.
 
         Raises:
             PipelineFailed: the function returned no DataFrame.
         """
         session = relations.stage_session(self.spark, _shuffle_partitions(stage))
-        return self._call(stage, session, stored)
+        return self._call(stage, session, sources)
 
-    def _call(self, stage: Stage, session: SparkSession, stored: Callable[[str], StoredResult]) -> DataFrame:
+    def _call(self, stage: Stage, session: SparkSession, sources: Sources) -> DataFrame:
         from pyspark.sql import DataFrame
 
         arguments: dict[str, Any] = {
-            name: self._input(stage, self.graph.stage(name), session, stored) for name in stage.inputs
+            name: self._input(stage, self.graph.stage(name), session, sources) for name in stage.inputs
         }
         if stage.takes_spark:
             arguments["spark"] = session
@@ -70,14 +115,12 @@ class InputReader:
             )
         return result
 
-    def _input(
-        self, consumer: Stage, producer: Stage, session: SparkSession, stored: Callable[[str], StoredResult]
-    ) -> DataFrame:
+    def _input(self, consumer: Stage, producer: Stage, session: SparkSession, sources: Sources) -> DataFrame:
         if producer.exchange is ExchangeMode.PIPELINED:
-            return self._call(producer, session, stored)
+            return self._call(producer, session, sources)
         if producer.exchange is ExchangeMode.CACHED:
-            return relations.behind_rdd(session, self._persisted(producer, stored))
-        frame = self._read(consumer, producer, session, stored(producer.name))
+            return relations.behind_rdd(session, self._persisted(producer, sources))
+        frame = self._read(consumer, producer, session, sources.stored(producer.name))
         if producer.name in consumer.broadcast:
             from pyspark.sql import functions
 
@@ -89,7 +132,9 @@ class InputReader:
 
         schema = StructType.fromJson(_json(result.schema))
         if isinstance(consumer.distribution, Pointwise) and consumer.distribution.source == producer.name:
-            readable = [one.without_files() if one.partition in result.unreadable else one for one in result.manifests]
+            there = {one.partition: one for one in result.manifests if one.partition not in result.unreadable}
+            partitions = range(producer.partitions)
+            readable = [there.get(one) or Manifest.of_nothing(producer.name, one) for one in partitions]
             return relations.read_pointwise(session, self.store, schema, readable)
         if result.unreadable:
             raise InputLost(
@@ -100,17 +145,14 @@ class InputReader:
         keys = producer.distribution.keys if isinstance(producer.distribution, Keyed) else ()
         return relations.read_result(session, self.store, schema, result.manifests, keys=keys)
 
-    def _persisted(self, stage: Stage, stored: Callable[[str], StoredResult]) -> DataFrame:
-        if stage.name not in self.cached:
-            self.cached[stage.name] = self.frame(stage, stored).persist()
-        frame: DataFrame = self.cached[stage.name]
+    def _persisted(self, stage: Stage, sources: Sources) -> DataFrame:
+        made_from = (sources.versions[stage.name], input_versions(self.graph, stage, sources.versions))
+        frame: DataFrame = self.cached.get(stage.name, made_from, lambda: self.frame(stage, sources).persist())
         return frame
 
     def drop_cached(self, stage: str) -> None:
         """Forget a persisted result; its next reader computes it anew."""
-        frame = self.cached.pop(stage, None)
-        if frame is not None:
-            frame.unpersist()
+        self.cached.drop(stage)
 
 
 def stored_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
@@ -137,9 +179,7 @@ def cached_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
     return tuple(found)
 
 
-def input_versions(
-    graph: PipelineGraph, stage: Stage, versions: Mapping[str, tuple[int, ...]]
-) -> tuple[tuple[str, tuple[int, ...]], ...]:
+def input_versions(graph: PipelineGraph, stage: Stage, versions: Versions) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """What a plan of `stage` depends on: each stored or cached input with the versions of its partitions.
 
     Cached ones too: a plan made before one was lost would compute it by itself, and get rows that other readers of

@@ -11,7 +11,9 @@ was committed, a plan is ready or a job has ended.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rekindle.core import actions as act
@@ -20,9 +22,10 @@ from rekindle.core.graph import ExecutionGraph
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.stage import Stage
 from rekindle.runtime.acting import Actor, told
 from rekindle.runtime.driving import StageDriver
-from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull
+from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull, StoreRefused
 from rekindle.runtime.inputs import InputReader
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
@@ -99,7 +102,7 @@ class JobMaster:
 
     def _start(self) -> None:
         for stage in self.state.graph.stages:
-            check_target(stage, self.state.open_run.identity)
+            check_target(stage, self.state.open_run.store, self.state.open_run.identity)
         now = time.time()
         for event, then in self.state.open_run.facts.events:
             self.state.core.handle(event, then)  # what it answered then is done, or void
@@ -162,6 +165,9 @@ class JobMaster:
         if self.state.records:
             self.state.open_run.journal.append(self.state.records)
             self.state.records = []
+            removals, self.state.removals = self.state.removals, []
+            for remove in removals:
+                remove()
         for action in answered:
             self._actor.do(action)
 
@@ -182,22 +188,38 @@ class JobMaster:
         for stage in state.graph.stages:
             sink = sink_of(stage)
             if sink is not None:
-                files = publish(stage, state.open_run.store, state.manifests(stage.name), state.open_run.identity)
+                files = publish(
+                    stage,
+                    state.open_run.store,
+                    state.manifests(stage.name),
+                    state.open_run.identity,
+                    fence=partial(self._fence, stage),
+                )
                 state.note("SinkPublished", stage=stage.name, path=sink.target, files=files)
         state.note("RunFinished", stored_bytes=state.committed.stored_bytes())
         self._flush()
-        for stage in state.stored_stages():
-            state.committed.release(stage.name)
+        try:
+            for stage in state.stored_stages():
+                state.committed.release(stage.name)
+        except StoreRefused as error:  # the run has finished all the same; the next one begins with what is left
+            state.note("CleanUpFailed", error=error.to_record())
+            self._flush_quietly()
+
+    def _fence(self, stage: Stage) -> None:
+        """Raises Fenced when another driver has gone on with this run, or has published it."""
+        self.state.note("SinkPublishing", stage=stage.name)
+        self._flush()
 
     def _abandon(self, error: BaseException) -> None:
         """Leave a last note for readers. The store may be the trouble, so this may fail quietly."""
         name = "RunInterrupted" if isinstance(error, KeyboardInterrupt) else "RunFailed"
         record = error.to_record() if isinstance(error, RekindleError) else {"message": str(error)[:2000]}
-        try:
-            self.state.note(name, error=record)
+        self.state.note(name, error=record)
+        self._flush_quietly()
+
+    def _flush_quietly(self) -> None:
+        with contextlib.suppress(RekindleError):
             self._flush()
-        except RekindleError:
-            return
 
     def _stop_everything(self) -> None:
         runs = [*self.state.runs.values(), *self.state.retired]

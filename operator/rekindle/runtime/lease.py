@@ -7,6 +7,7 @@ watches whether the lease's counter moves for as long as a lease lasts.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -55,12 +56,17 @@ class Lease:
             )
 
     def release(self) -> None:
-        """Stop renewing and let the next driver in at once."""
+        """Stop renewing and let the next driver in at once.
+
+        A store that does not take this changes nothing about the run: the next driver waits until the lease runs out.
+        """
         self._stop.set()
         if self._thread:
             self._thread.join(timeout=self._seconds)
-        if not self.lost:
-            self._write(self._hasty, released=True)
+        with contextlib.suppress(StoreRefused):
+            current = self._read(self._hasty)
+            if not self.lost and current and current.get("holder") == self._holder:
+                self._write(self._hasty, released=True)
 
     def watch(self, waiting: Callable[[str], None] = lambda _: None) -> None:
         """Return when nobody holds the lease any more; raises as `acquire` does. Changes nothing."""

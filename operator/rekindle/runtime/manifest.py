@@ -7,7 +7,7 @@ manifest of a (stage, partition, version) is the partition; later attempts find 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from rekindle.runtime.storage import Storage
@@ -90,9 +90,10 @@ class Manifest:
         except (KeyError, TypeError, UnicodeDecodeError) as error:
             raise ValueError(f"not a whole manifest: {error!r}") from error
 
-    def without_files(self) -> Manifest:
-        """The same partition as one that reads as empty; for partitions that will not be read."""
-        return replace(self, files=())
+    @classmethod
+    def of_nothing(cls, stage: str, partition: int) -> Manifest:
+        """A partition that reads as empty; in place of one that will not be read."""
+        return cls(stage, partition, 0, 0, "", 0, 0, None, (), 0.0, 0.0)
 
     def missing(self, storage: Storage) -> str | None:
         """Why a file of this partition cannot be read as it was written, or None. Looks at sizes and footers.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 
 from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
@@ -15,7 +16,7 @@ from rekindle.core.job_graph import ResultKind
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost
-from rekindle.runtime.failures import classify_job_error, classify_task_error
+from rekindle.runtime.failures import classify_job_error, classify_task_error, is_indeterminate
 from rekindle.runtime.inputs import cached_inputs
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
@@ -53,7 +54,7 @@ class Observer:
 
     def _see_cached_loss(self, now: float) -> None:
         """An executor is gone, and with it perhaps persisted partitions: best effort means given up."""
-        lost = tuple(ResultPartitionID(name, 0) for name in self.state.inputs.cached)
+        lost = tuple(ResultPartitionID(name, 0) for name in self.state.inputs.cached.names)
         if lost:
             for partition in lost:
                 self.state.inputs.drop_cached(partition.vertex)
@@ -114,6 +115,10 @@ class Observer:
             return
         failure = classify_job_error(job.error, run.stage, self.state.is_damaged)
         self.state.last_failure = failure
+        if run.shuffles and is_indeterminate(job.error):
+            lost = (ResultPartitionID(f"{run.stage.name}.map", 0),)
+            self.state.see(ev.PartitionsLost(lost, "map outputs were lost that could come out differently"), now)
+            return
         if failure.fatal:
             raise failure.error
         partition = failure.partition if failure.partition is not None else job.partitions[0]
@@ -199,7 +204,7 @@ class Observer:
                 continue
             reason = f"the manifest of {name}/{partition} version {version} is damaged: {why}"
             if partition in self.state.core.unfinished(name):
-                self.state.committed.remove_damaged(*key)
+                self.state.removals.append(self.state.committed.forget_damaged(*key))
                 self.state.note("PartitionsLost", stage=name, partitions=[partition], reason=reason)
                 continue
             self._told_damaged.add(key)
@@ -221,12 +226,18 @@ class Observer:
         """Stored partitions whose files are gone or are not what was written; they are returned, by stage."""
         unreadable: dict[str, frozenset[int]] = {}
         for name in stages:
-            missing = self.state.committed.all_missing(self.state.manifests(name))
+            missing = self.state.committed.all_missing(self.state.manifests(name)) | self._without_manifest(name)
             unreadable[name] = frozenset(missing)
             if missing:
                 lost = [ResultPartitionID(name, partition) for partition in missing]
                 self._see_partitions_lost(name, lost, list(missing.values())[-1], now)
         return unreadable
+
+    def _without_manifest(self, name: str) -> dict[int, str]:
+        """Finished partitions whose manifests somebody has removed."""
+        finished = set(range(self.state.graph.stage(name).partitions)) - set(self.state.core.unfinished(name))
+        gone = sorted(one for one in finished if self.state.current_manifest(name, one) is None)
+        return {partition: f"the manifest of {name}/{partition} is gone" for partition in gone}
 
     def _see_partitions_lost(self, name: str, lost: list[ResultPartitionID], reason: str, now: float) -> None:
         run = self.state.runs.get(name)
@@ -249,7 +260,8 @@ class Observer:
             self.state.note_tasks(run)
             run.cancel()
         manifests = self.state.manifests(stage.name)
-        self.state.committed.remove_losers(stage.name, {one.partition: one.version for one in manifests})
+        versions = {one.partition: one.version for one in manifests}
+        self.state.removals.append(partial(self.state.committed.remove_losers, stage.name, versions))
         self.state.note(
             "StageFinished",
             stage=stage.name,

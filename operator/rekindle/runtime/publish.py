@@ -8,11 +8,11 @@ says what it holds. Publishing again, after a driver was lost half-way, finds th
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rekindle.pipeline.sinks import FileSink
@@ -43,12 +43,21 @@ def sink_of(stage: Stage) -> FileSink | None:
     return stage.sink
 
 
-def check_target(stage: Stage, identity: str) -> None:
-    """Raises PipelineMisuse when the sink's path is taken and its mode is `error`. Before any work is done."""
+def check_target(stage: Stage, store: Store, identity: str) -> None:
+    """Raises PipelineMisuse when the sink's path is taken and its mode is `error`, or it and the store are one in the
+    other. Before any work is done, and again before anything is replaced."""
     sink = sink_of(stage)
-    if sink is None or sink.mode != "error":
+    if sink is None:
         return
     target = Path(sink.target)
+    if store.folder is not None and _one_in_the_other(target, Path(store.folder)):
+        raise PipelineMisuse(
+            f"sink {stage.name}: {sink.path} and the store {store} lie one in the other",
+            remedy="give the sink a folder of its own: what is there is replaced",
+            stage=stage.name,
+        )
+    if sink.mode != "error":
+        return
     if target.exists() and any(target.iterdir() if target.is_dir() else [target]):
         if _published_identity(target) == identity:
             return
@@ -59,23 +68,41 @@ def check_target(stage: Stage, identity: str) -> None:
         )
 
 
-def publish(stage: Stage, store: Store, manifests: Sequence[Manifest], identity: str) -> int:
+def publish(
+    stage: Stage, store: Store, manifests: Sequence[Manifest], identity: str, *, fence: Callable[[], None]
+) -> int:
     """Make the result visible at the sink's path; the number of files.
 
     Args:
         manifests: of all partitions, in order.
         identity: names this run; the same run publishing again changes nothing.
+        fence: called just before anything at the path is replaced; raises if this driver may not any more.
+
+    Raises:
+        InputLost: a manifest or a file of the result is gone.
+        PipelineMisuse: somebody else has written to the path meanwhile, and the mode is `error`.
     """
     sink = sink_of(stage)
     assert sink is not None
+    if len(manifests) != stage.partitions:
+        raise InputLost(
+            f"sink {stage.name}: {stage.partitions - len(manifests)} of {stage.partitions} manifests are gone",
+            remedy="run again: the next run makes them again",
+            stage=stage.name,
+        )
     target = Path(sink.target)
     if _published_identity(target) == identity:
         return sum(len(manifest.files) for manifest in manifests)
-    aside = target.parent / f".{target.name}.rekindle-{uuid.uuid4().hex}"
+    # Named by the run: what a driver leaves that is killed here, the next one finds.
+    mark = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    aside, old = (target.parent / f".{target.name}.rekindle-{what}-{mark}" for what in ("new", "old"))
     try:
+        shutil.rmtree(aside, ignore_errors=True)
         count = _gather(stage, aside, store, manifests, sink.format)
         (aside / _SUCCESS).write_text(json.dumps(_contents(identity, manifests)) + "\n")
-        _swap(aside, target)
+        fence()
+        check_target(stage, store, identity)
+        _swap(aside, target, old)
     except OSError as error:
         raise StoreFull(
             f"sink {stage.name}: cannot publish to {sink.path}: {error.strerror or error}",
@@ -112,21 +139,30 @@ def _fetch(stage: Stage, store: Store, name: str, target: Path) -> None:
             raise error
 
 
-def _swap(aside: Path, target: Path) -> None:
-    """Rename `aside` to `target`; what was there is kept until the new folder stands."""
-    old = target.parent / f".{target.name}.replaced-{uuid.uuid4().hex}"
+def _swap(aside: Path, target: Path, old: Path) -> None:
+    """Rename `aside` to `target`; what was there is kept as `old` until the new folder stands."""
     if target.exists():
+        _remove(old)
         os.rename(target, old)
     try:
         os.rename(aside, target)
-    except OSError:
-        if old.exists():
+    except BaseException:
+        if old.exists() and not target.exists():
             os.rename(old, target)
         raise
-    if old.is_dir():
-        shutil.rmtree(old, ignore_errors=True)
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
     else:
-        old.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+
+
+def _one_in_the_other(one: Path, other: Path) -> bool:
+    first, second = one.resolve(), other.resolve()
+    return first == second or first in second.parents or second in first.parents
 
 
 def _contents(identity: str, manifests: Sequence[Manifest]) -> dict[str, object]:

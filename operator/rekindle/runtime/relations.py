@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 _ARROW_BATCH_BYTES = "262144b"
-_READ_OPTIONS = {"parquet.page.verify-checksum.enabled": "true"}
+_READ_OPTIONS = {
+    "parquet.page.verify-checksum.enabled": "true",
+    # Whatever the user's session says of other files: of ours nothing is passed over, nor are dates shifted.
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+    "datetimeRebaseMode": "CORRECTED",
+    "int96RebaseMode": "CORRECTED",
+}
+_NEVER_EMPTIED = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
 
 
 def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
@@ -46,6 +54,9 @@ def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
         "spark.sql.execution.arrow.maxBytesPerBatch": _ARROW_BATCH_BYTES,
     }.items():
         session.conf.set(key, value)
+    # It would take the exchange of a result that is known to be empty, and with it its partitions.
+    excluded = session.conf.get("spark.sql.optimizer.excludedRules", "") or ""
+    session.conf.set("spark.sql.optimizer.excludedRules", ",".join(filter(None, [excluded, _NEVER_EMPTIED])))
     return session
 
 
@@ -156,6 +167,12 @@ def distribute(frame: DataFrame, stage: Stage) -> DataFrame:
 
 def check_schema(stage: Stage, schema: StructType) -> None:
     """Raises PipelineMisuse for a result that cannot be stored, naming the column and the remedy."""
+    if not schema.fields:
+        raise PipelineMisuse(
+            f"stage {stage.name}: its result has no columns, so its rows cannot be stored",
+            remedy="return at least one column",
+            stage=stage.name,
+        )
     seen: set[str] = set()
     for field in schema.fields:
         if field.name.lower() in seen:
@@ -182,7 +199,8 @@ def column(frame: DataFrame, name: str) -> Column:
 def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
     """`frame` with a hash of each row in a last column, and whether its types allow one.
 
-    Spark's hashes skip nulls, so (null, 1) and (1, null) would be equal: which columns are null is hashed too.
+    Spark's hashes skip nulls and know no nesting, so (null, 1) and (1, null) would be equal, and [[1], [2]] and
+    [[1, 2]]: which columns are null is hashed too, and nested values as text beside.
     """
     from pyspark.sql import functions
 
@@ -190,7 +208,9 @@ def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
         return frame, False
     columns = [column(frame, name) for name in frame.columns]
     nulls = [column.isNull() for column, field in zip(columns, frame.schema.fields, strict=True) if field.nullable]
-    return frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns, *nulls)), True
+    nested = [field.name for field in frame.schema.fields if len(list(_nested(field.dataType))) > 1]
+    texts = [column(frame, name).cast("string") for name in nested]
+    return frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns, *nulls, *texts)), True
 
 
 def shuffles_of(jrdd: Any) -> list[int]:
@@ -204,6 +224,13 @@ def shuffles_of(jrdd: Any) -> list[int]:
 def read_shuffles_of(jrdd: Any) -> list[Any]:
     """The shuffle dependencies that the tasks of a Java RDD read themselves."""
     return list(_shuffle_dependencies(jrdd, beyond=False))
+
+
+def reads_beside_shuffle(frame: DataFrame) -> bool:
+    """Whether a plan has rows that come to its tasks other than by files and shuffles: by broadcast or a subquery.
+    What they are may differ from one plan to the next, and no map output shows it."""
+    plan = str(frame._jdf.queryExecution().executedPlan().toString())
+    return any(mark in plan for mark in ("BroadcastExchange", "Subquery", "ReusedExchange"))
 
 
 def has_barrier(jrdd: Any) -> bool:

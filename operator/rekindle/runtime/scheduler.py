@@ -93,7 +93,7 @@ class SparkJob:
     def _run(self) -> None:
         context = self._scheduler.context
         try:
-            context.setJobGroup(self.group, self._description, interruptOnCancel=True)
+            self._scheduler.enter_group(self.group, self._description)
             context.setLocalProperty("spark.scheduler.pool", self._pool)  # type: ignore[arg-type]
             for key, value in self._properties.items():
                 context.setLocalProperty(key, value)
@@ -125,8 +125,13 @@ class Scheduler:
 
     # -- jobs ------------------------------------------------------------------------------------------
 
+    def enter_group(self, group: str, description: str) -> None:
+        """Jobs of this thread belong to the group from now on."""
+        self.context.setJobGroup(group, description, interruptOnCancel=True)
+
     def cancel_group(self, group: str) -> None:
-        self.context.cancelJobGroup(group)
+        """Its jobs, and those that are being submitted at this moment."""
+        self._jsc.cancelJobGroupAndFutureJobs(group)
 
     def kill_task(self, task: int, reason: str) -> None:
         """Free the slot of a task attempt. Spark runs the task again; it finds the manifest and ends."""

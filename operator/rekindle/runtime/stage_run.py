@@ -80,6 +80,8 @@ class StageRun:
     stored_bytes: Mapping[int, int] = field(default_factory=dict)
     reported_jobs: set[str] = field(default_factory=set)
     _jrdd: Any = None
+    _read_shuffles: tuple[int, ...] = ()
+    _reads_beside: bool = False
     _frame: Any = None
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
@@ -103,16 +105,21 @@ class StageRun:
 
         def run() -> None:
             try:
+                self.scheduler.enter_group(self._plan_group, f"{self.stage.name}: planning")
                 self._plan(build, spec)
             except RekindleError as error:
                 self.error = error
-            except Exception as error:
+            except BaseException as error:  # SystemExit among them
                 self.error = user_error(self.stage.name, error)
             finally:
                 self.wake()
 
         self._thread = threading.Thread(target=run, name=f"rekindle-plan-{self.stage.name}", daemon=True)
         self._thread.start()
+
+    @property
+    def _plan_group(self) -> str:
+        return f"{self.application}-{self.stage.name}-{id(self):x}-plan"
 
     @property
     def planning(self) -> bool:
@@ -147,8 +154,20 @@ class StageRun:
             )
         self._frame, self._jrdd = written, jrdd
         self.shuffles = tuple(relations.shuffles_of(jrdd.rdd()))
+        self._check_pointwise_lineage()
+        self._read_shuffles = tuple(int(one.shuffleId()) for one in relations.read_shuffles_of(jrdd.rdd()))
+        self._reads_beside = relations.reads_beside_shuffle(written)
         plan = written._jdf.queryExecution().executedPlan().toString()
         self.planned = PlannedStage(schema, hashed, bool(self.shuffles), plan)
+
+    def _check_pointwise_lineage(self) -> None:
+        """A shuffle may hide behind an RDD, where the plan does not show it."""
+        if isinstance(self.stage.distribution, Pointwise) and self.shuffles:
+            raise PipelineMisuse(
+                f"stage {self.stage.name} is pointwise, but it shuffles behind an RDD",
+                remedy="leave pointwise=True out",
+                stage=self.stage.name,
+            )
 
     def _check_pointwise(self, frame: Any) -> None:
         exchanges = relations.exchanges_in_plan(frame)
@@ -207,6 +226,8 @@ class StageRun:
 
     def cancel(self) -> None:
         """Cancel everything; the threads end when Spark has answered."""
+        if self.planning:
+            self.scheduler.cancel_group(self._plan_group)
         for job in self.all_jobs():
             job.cancel()
 
@@ -215,8 +236,10 @@ class StageRun:
 
     def join(self, timeout: float) -> bool:
         """True when all threads of this stage have ended within about `timeout` seconds."""
+        if self._thread is not None:
+            self._thread.join(timeout)
         ended = [job.join(timeout) for job in self.all_jobs()]
-        return all(ended)
+        return all(ended) and not self.planning
 
     def _job(self, versions: Mapping[int, int], *, pool: str | None, label: str) -> SparkJob:
         group = f"{self.application}-{self.stage.name}-{id(self):x}-{next(self._numbers)}"
@@ -303,7 +326,7 @@ class StageRun:
         Spark numbers tasks in the order in which it launches them. Where no map output was recomputed, every
         result task has a higher number than every map task; `first_task` is the lowest of those that wrote.
         """
-        for shuffle in self.shuffles[:1]:
+        for shuffle in self._read_shuffles:
             latest = max((output[0] for output in self.scheduler.map_outputs(shuffle) if output), default=-1)
             if latest > first_task:
                 return f"map task {latest} ran after result task {first_task}"
@@ -313,11 +336,12 @@ class StageRun:
         """A digest of what the result tasks read from the map side, equal for equal rows in any order.
 
         From Spark's own order-independent checksums of map outputs (Spark 4.1). None where there are none, an
-        output is missing, or there are too many to ask for.
+        output is missing, there are too many to ask for, or the tasks read other rows beside them.
         """
-        if not self.shuffles or (self.scheduler.map_partitions(self.shuffles[0]) or 0) > _MOST_MAP_OUTPUTS_ASKED:
+        sizes = [self.scheduler.map_partitions(shuffle) or 0 for shuffle in self._read_shuffles]
+        if not sizes or sum(sizes) > _MOST_MAP_OUTPUTS_ASKED or self._reads_beside:
             return None
-        outputs = self.scheduler.map_outputs(self.shuffles[0])
+        outputs = [output for shuffle in self._read_shuffles for output in self.scheduler.map_outputs(shuffle)]
         checksums = [output[2] if output else None for output in outputs]
         if not checksums or not all(checksums):
             return None
@@ -339,7 +363,7 @@ def by_value(writer: Writer) -> Writer:
     return writer
 
 
-def user_error(stage: str, error: Exception) -> PipelineFailed:
+def user_error(stage: str, error: BaseException) -> PipelineFailed:
     """An exception of the user's stage function, with the user's frames only."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_users_file(frame.filename)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +59,9 @@ class RunState:
     proven: dict[ResultPartitionID, int] = field(default_factory=dict)
     last_failure: Failure | None = None
     wake: threading.Event = field(default_factory=threading.Event)
+    removals: list[Callable[[], None]] = field(default_factory=list)
+    """What is to be removed from the store: done when the journal has taken the records that say why. A driver whose
+    successor has begun fails there, and has removed nothing."""
 
     @property
     def committed(self) -> CommittedPartitions:

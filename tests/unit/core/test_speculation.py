@@ -370,6 +370,7 @@ class TestCommitsOfAttemptsThatWereGivenUp:
         answer = run.finish("A[0]#0")
         assert answer.canceled == ["A[0]#1"]
         assert answer.deployed == ["B[0]#0"]
+        assert run.states("A[0]") == ["FINISHED", "CANCELING"]
 
     @pytest.mark.requirement("S7-17")
     def test_not_if_a_restart_has_begun_another_version(self):

@@ -106,7 +106,7 @@ def test_sources_and_sinks_are_known_as_such():
 
 @pytest.mark.parametrize("promise", [True, False, None])
 def test_what_a_stage_promises_holds_for_its_map_side_too(promise):
-    found = vertices(three_stages(deterministic=promise).build())
+    found = vertices(three_stages(deterministic=promise, partition_by="k").build())
     assert found["delayed"].deterministic is promise
     assert found["delayed.map"].deterministic is promise
     assert found["report"].deterministic is None
@@ -119,8 +119,21 @@ def test_what_a_stage_promises_holds_for_its_map_side_too(promise):
 def test_the_weakest_promise_in_a_region_holds(inner, outer, together):
     pipeline = Pipeline("p")
     pipeline.source(name="a", exchange="pipelined", deterministic=inner)(lambda spark: spark)
-    pipeline.sink("out", name="b", deterministic=outer)(lambda a: a)
+    pipeline.sink("out", name="b", partition_by="k", deterministic=outer)(lambda a: a)
     assert vertices(pipeline.build())["b"].deterministic is together
+
+
+@pytest.mark.requirement("S7-7")
+@pytest.mark.parametrize(
+    ("layout", "counts"),
+    [({"partition_by": "k"}, True), ({"partitions": 1}, True), ({"partitions": 2}, None), ({"pointwise": True}, True)],
+)
+def test_no_promise_holds_where_rows_are_dealt_out(layout, counts):
+    """In which partition a row is depends on how the input was cut, and that on the cores of the driver's cluster."""
+    pipeline = Pipeline("p", default_partitions=4)
+    pipeline.source(name="a", partition_by="k")(lambda spark: spark)
+    pipeline.sink("out", name="b", deterministic=True, **layout)(lambda a: a)
+    assert vertices(pipeline.build())["b"].deterministic is counts
 
 
 @pytest.mark.parametrize(
@@ -131,7 +144,7 @@ def test_no_promise_holds_over_a_cached_input_that_may_come_out_differently(held
     pipeline = Pipeline("p")
     pipeline.source(name="a", exchange="cached", deterministic=held)(lambda spark: spark)
     pipeline.stage(name="b", exchange="pipelined", deterministic=True)(lambda a: a)
-    pipeline.sink("out", name="c", deterministic=reader)(lambda b: b)
+    pipeline.sink("out", name="c", partition_by="k", deterministic=reader)(lambda b: b)
     assert vertices(pipeline.build())["c"].deterministic is together
 
 

@@ -71,6 +71,28 @@ def test_a_released_lease_is_taken_at_once(store):
     assert waited == []
 
 
+def test_to_let_go_does_not_take_the_lease_from_a_successor(store):
+    first, second = Lease(store, "first", 60.0), Lease(store, "second", 60.0)
+    first.acquire()
+    second.acquire(takeover=True)
+    first.release()  # before its next renewal, at which it would have learned of it
+    held = json.loads(store.get(LEASE) or b"")
+    assert (held["holder"], held["released"]) == ("second", False)
+    second.release()
+
+
+def test_a_store_that_does_not_take_the_end_of_a_lease_ends_no_run(store, monkeypatch):
+    lease = Lease(store, "first", 60.0)
+    lease.acquire()
+
+    def refuse(*_: object) -> None:
+        raise StoreRefused("the store is silent", remedy="wait")
+
+    monkeypatch.setattr(Store, "replace", refuse)
+    lease.release()
+    assert not json.loads(store.get(LEASE) or b"")["released"]
+
+
 def test_a_damaged_lease_does_not_lock_the_store(store):
     store.replace(LEASE, b"{half")
     lease = Lease(store, "first", 0.4)

@@ -211,7 +211,7 @@ class World:
                 yield partition, rows
 
     def _check_leaks(self) -> None:
-        """What runs when all is over was told to end; a job that is done shows no slow task."""
+        """What runs when all is over was told to end."""
         core = self.driver.core
         for task in self.spark.tasks:
             vertex = task.attempt.vertex_id
