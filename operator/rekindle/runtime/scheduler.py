@@ -118,6 +118,9 @@ class Scheduler:
         self._any = self._statuses()
 
     def int_array(self, values: Sequence[int]) -> Any:
+        """A Java array of these. Each element of its own is a call to Java, a range of thousands is two."""
+        if values and list(values) == list(range(values[0], values[-1] + 1)):
+            return self._jvm.java.util.stream.IntStream.rangeClosed(values[0], values[-1]).toArray()
         array = self._gateway.new_array(self._jvm.int, len(values))
         for position, value in enumerate(values):
             array[position] = value
