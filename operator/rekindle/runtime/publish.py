@@ -91,13 +91,14 @@ def publish(
             stage=stage.name,
         )
     target = Path(sink.target)
-    if _published_identity(target) == identity:
-        return sum(len(manifest.files) for manifest in manifests)
     # Named by the run: what a driver leaves that is killed here, the next one finds.
     mark = hashlib.sha256(identity.encode()).hexdigest()[:16]
     aside, old = (target.parent / f".{target.name}.rekindle-{what}-{mark}" for what in ("new", "old"))
+    _remove(aside)
+    if _published_identity(target) == identity:
+        _remove(old)
+        return sum(len(manifest.files) for manifest in manifests)
     try:
-        shutil.rmtree(aside, ignore_errors=True)
         count = _gather(stage, aside, store, manifests, sink.format)
         (aside / _SUCCESS).write_text(json.dumps(_contents(identity, manifests)) + "\n")
         fence()

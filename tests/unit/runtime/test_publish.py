@@ -1,0 +1,76 @@
+"""Publishing: what is at a sink's path is replaced whole, by a driver that may, and nothing is left beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rekindle.pipeline import FileSink, Pipeline
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import Fenced, InputLost
+from rekindle.runtime.manifest import Manifest, StoredFile
+from rekindle.runtime.publish import publish
+from rekindle.runtime.store import Store
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink(FileSink(str(tmp_path / "out"), mode="overwrite"), partitions=2, name="b")(lambda a: a)
+    return pipeline.build().stage("b")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.at(tmp_path / "store").prepare()
+
+
+def manifests(store: Store, content: str) -> list[Manifest]:
+    made = []
+    for partition in range(2):
+        store.put_if_absent(f"data/{content}-{partition}.parquet", content.encode())
+        files = (StoredFile(f"data/{content}-{partition}.parquet", len(content), None),)
+        made.append(Manifest("b", partition, 1, 0, "w", 1, len(content), None, files, 0.0, 0.0))
+    return made
+
+
+def told(folder: Path) -> set[str]:
+    return {path.read_text() for path in folder.glob("part-*")}
+
+
+def test_what_was_there_is_replaced_whole(stage, store, tmp_path):
+    for run in ("first", "second"):
+        assert publish(stage, store, manifests(store, run), run, fence=lambda: None) == 2
+        assert told(tmp_path / "out") == {run}
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
+
+
+@pytest.mark.requirement("S7-17")
+def test_a_driver_whose_successor_has_published_replaces_nothing(stage, store, tmp_path):
+    def overtaken() -> None:
+        publish(stage, store, manifests(store, "newer"), "newer", fence=lambda: None)
+        raise Fenced("another driver has taken this store", remedy="end this process")
+
+    with pytest.raises(Fenced):
+        publish(stage, store, manifests(store, "older"), "older", fence=overtaken)
+    assert told(tmp_path / "out") == {"newer"}
+
+
+def test_what_a_killed_driver_left_is_taken_away_by_the_next(stage, store, tmp_path, monkeypatch):
+    """Killed: nothing after the renaming runs any more."""
+    publish(stage, store, manifests(store, "first"), "first", fence=lambda: None)
+    with monkeypatch.context() as killed:
+        killed.setattr("rekindle.runtime.publish._remove", lambda path: None)
+        publish(stage, store, manifests(store, "second"), "second", fence=lambda: None)
+    assert len(list(tmp_path.glob(".out.rekindle-old-*"))) == 1
+    publish(stage, store, manifests(store, "second"), "second", fence=lambda: None)
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
+    assert told(tmp_path / "out") == {"second"}
+
+
+def test_a_result_that_is_not_whole_is_not_published(stage, store, tmp_path):
+    with pytest.raises(InputLost, match="sink b: 1 of 2 manifests are gone"):
+        publish(stage, store, manifests(store, "half")[:1], "half", fence=lambda: None)
+    assert not (tmp_path / "out").exists()
