@@ -12,7 +12,7 @@ from rekindle.pipeline.distribution import Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import StoreFull, StoreRefused
-from rekindle.runtime.failures import classify_job_error, classify_task_error, user_traceback
+from rekindle.runtime.failures import classify_job_error, classify_task_error, is_indeterminate, user_traceback
 
 
 def never_called(*_: Any) -> Any:
@@ -151,3 +151,13 @@ def test_a_bucket_that_kept_silent_is_not_the_user_s_fault():
     )
     assert ended.fatal
     assert isinstance(ended.error, StoreRefused)
+
+
+@pytest.mark.requirement("S6-10", "S7-5")
+def test_a_job_that_spark_gives_up_over_a_lost_map_side_is_no_failure_of_the_users():
+    text = (
+        "Job aborted due to stage failure: A shuffle map stage with indeterminate output was failed and retried. "
+        "However, Spark cannot rollback the ResultStage 7 to re-process the input data, and has to fail this job."
+    )
+    assert is_indeterminate(RuntimeError(text))
+    assert not is_indeterminate(RuntimeError(f"Job aborted due to stage failure: most recent failure: {PYTHON}"))
