@@ -193,6 +193,7 @@ class JobMaster:
                     state.open_run.store,
                     state.manifests(stage.name),
                     state.open_run.identity,
+                    schema=state.schemas[stage.name],
                     fence=partial(self._fence, stage),
                 )
                 state.note("SinkPublished", stage=stage.name, path=sink.target, files=files)

@@ -69,13 +69,20 @@ def check_target(stage: Stage, store: Store, identity: str) -> None:
 
 
 def publish(
-    stage: Stage, store: Store, manifests: Sequence[Manifest], identity: str, *, fence: Callable[[], None]
+    stage: Stage,
+    store: Store,
+    manifests: Sequence[Manifest],
+    identity: str,
+    *,
+    schema: str,
+    fence: Callable[[], None],
 ) -> int:
     """Make the result visible at the sink's path; the number of files.
 
     Args:
         manifests: of all partitions, in order.
         identity: names this run; the same run publishing again changes nothing.
+        schema: of the result, as Spark's JSON: a result without rows has a file of no rows, that shows its columns.
         fence: called just before anything at the path is replaced; raises if this driver may not any more.
 
     Raises:
@@ -99,7 +106,7 @@ def publish(
         _remove(old)
         return sum(len(manifest.files) for manifest in manifests)
     try:
-        count = _gather(stage, aside, store, manifests, sink.format)
+        count = _gather(stage, aside, store, manifests, sink.format) or _write_nothing(aside, schema, sink.format)
         (aside / _SUCCESS).write_text(json.dumps(_contents(identity, manifests)) + "\n")
         fence()
         check_target(stage, store, identity)
@@ -124,6 +131,21 @@ def _gather(stage: Stage, aside: Path, store: Store, manifests: Sequence[Manifes
             _fetch(stage, store, file.path, aside / name)
             count += 1
     return count
+
+
+def _write_nothing(aside: Path, schema: str, file_format: str) -> int:
+    import pyarrow.csv
+    import pyarrow.parquet
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    nothing = to_arrow_schema(StructType.fromJson(json.loads(schema))).empty_table()
+    path = str(aside / f"part-00000-000.{file_format}")
+    if file_format == "csv":
+        pyarrow.csv.write_csv(nothing, path)
+    else:
+        pyarrow.parquet.write_table(nothing, path)
+    return 1
 
 
 def _fetch(stage: Stage, store: Store, name: str, target: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 
 from rekindle.pipeline import FileSink, Pipeline
@@ -12,6 +13,8 @@ from rekindle.runtime.errors import Fenced, InputLost
 from rekindle.runtime.manifest import Manifest, StoredFile
 from rekindle.runtime.publish import publish
 from rekindle.runtime.store import Store
+
+SCHEMA = '{"type":"struct","fields":[{"name":"a b","type":"long","nullable":true,"metadata":{}}]}'
 
 
 @pytest.fixture
@@ -42,7 +45,7 @@ def told(folder: Path) -> set[str]:
 
 def test_what_was_there_is_replaced_whole(stage, store, tmp_path):
     for run in ("first", "second"):
-        assert publish(stage, store, manifests(store, run), run, fence=lambda: None) == 2
+        assert publish(stage, store, manifests(store, run), run, schema=SCHEMA, fence=lambda: None) == 2
         assert told(tmp_path / "out") == {run}
     assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
 
@@ -50,27 +53,35 @@ def test_what_was_there_is_replaced_whole(stage, store, tmp_path):
 @pytest.mark.requirement("S7-17")
 def test_a_driver_whose_successor_has_published_replaces_nothing(stage, store, tmp_path):
     def overtaken() -> None:
-        publish(stage, store, manifests(store, "newer"), "newer", fence=lambda: None)
+        publish(stage, store, manifests(store, "newer"), "newer", schema=SCHEMA, fence=lambda: None)
         raise Fenced("another driver has taken this store", remedy="end this process")
 
     with pytest.raises(Fenced):
-        publish(stage, store, manifests(store, "older"), "older", fence=overtaken)
+        publish(stage, store, manifests(store, "older"), "older", schema=SCHEMA, fence=overtaken)
     assert told(tmp_path / "out") == {"newer"}
 
 
 def test_what_a_killed_driver_left_is_taken_away_by_the_next(stage, store, tmp_path, monkeypatch):
     """Killed: nothing after the renaming runs any more."""
-    publish(stage, store, manifests(store, "first"), "first", fence=lambda: None)
+    publish(stage, store, manifests(store, "first"), "first", schema=SCHEMA, fence=lambda: None)
     with monkeypatch.context() as killed:
         killed.setattr("rekindle.runtime.publish._remove", lambda path: None)
-        publish(stage, store, manifests(store, "second"), "second", fence=lambda: None)
+        publish(stage, store, manifests(store, "second"), "second", schema=SCHEMA, fence=lambda: None)
     assert len(list(tmp_path.glob(".out.rekindle-old-*"))) == 1
-    publish(stage, store, manifests(store, "second"), "second", fence=lambda: None)
+    publish(stage, store, manifests(store, "second"), "second", schema=SCHEMA, fence=lambda: None)
     assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
     assert told(tmp_path / "out") == {"second"}
 
 
+def test_a_result_without_rows_shows_its_columns(stage, store, tmp_path):
+    nothing = [Manifest.of_nothing("b", partition) for partition in range(2)]
+    assert publish(stage, store, nothing, "empty", schema=SCHEMA, fence=lambda: None) == 1
+    (file,) = (tmp_path / "out").glob("*.parquet")
+    table = pyarrow.parquet.read_table(file)
+    assert (table.column_names, table.num_rows) == (["a b"], 0)
+
+
 def test_a_result_that_is_not_whole_is_not_published(stage, store, tmp_path):
     with pytest.raises(InputLost, match="sink b: 1 of 2 manifests are gone"):
-        publish(stage, store, manifests(store, "half")[:1], "half", fence=lambda: None)
+        publish(stage, store, manifests(store, "half")[:1], "half", schema=SCHEMA, fence=lambda: None)
     assert not (tmp_path / "out").exists()
