@@ -92,7 +92,7 @@ def test_all_that_runs_there_is_slow_and_the_evidence_is_told_in_words():
     ids=["of none", "of most", "of the slow ones only", "there is nothing to read"],
 )
 def test_it_is_found_although_bytes_are_not_known(reads):
-    assert set(third(*reads).slow_at(200.0)) == {"A[4]#0", "A[5]#0"}
+    assert set(third(*reads).slow_at(300.0)) == {"A[4]#0", "A[5]#0"}
 
 
 def test_it_waits_until_chance_is_no_explanation():
