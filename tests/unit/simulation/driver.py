@@ -173,12 +173,14 @@ class Driver:
     def _is_mixed(self, name: str, fresh: Mapping[int, Commit]) -> bool:
         if set(self.core.unfinished(name)) - set(fresh):
             return False
-        shuffle, tasks = self._shuffle(name), list[int]()
+        shuffle, tasks, suspects = self._shuffle(name), list[int](), self.core.suspects()
         for vertex in self.core.execution_vertices(name):
             commit = self.spark.store.get((name, vertex.id.subtask, vertex.version))
+            if vertex.id in suspects:
+                continue  # the digest of the map side has still to show whether it fits
             if vertex.id in self._proven:
                 tasks.append(self._proven[vertex.id])
-            elif commit is not None and commit.writer == self.spark.writer and vertex.id not in self.core.suspects():
+            elif commit is not None and commit.writer == self.spark.writer:
                 tasks.append(commit.task)
         latest = max((one.task for one in shuffle.outputs if one), default=-1) if shuffle else -1
         return bool(tasks) and latest > min(tasks)

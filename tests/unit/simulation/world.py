@@ -23,7 +23,34 @@ class Broken(AssertionError):
     """Something that must hold does not; the message has the trace."""
 
 
+LATE_READERS = (
+    # Somebody has finished with a result while another has still to read it: what is lost is made again, and those
+    # who have finished may be spared.
+    ((), ("s0",), ("s1",), ("s0", "s2"), ("s1", "s2")),
+    ((), (), ("s0", "s1"), ("s2",), ("s2", "s3")),
+)
+"""What each stage reads."""
+
+
+def draw_late_readers(draw: random.Random) -> list[StageModel]:
+    promises = [draw.choice((None, True)) for _ in range(5)]
+    return [
+        StageModel(
+            f"s{number}",
+            draw.randint(1, 2),
+            dict.fromkeys(inputs, False),
+            shuffles=draw.random() < 0.3,
+            deterministic=promises[number],
+            comparable=draw.random() < 0.7,
+            cached=False,
+        )
+        for number, inputs in enumerate(draw.choice(LATE_READERS))
+    ]
+
+
 def draw_stages(draw: random.Random) -> list[StageModel]:
+    if draw.random() < 0.3:
+        return draw_late_readers(draw)
     stages: list[StageModel] = []
     for number in range(draw.randint(1, 5)):
         chosen = draw.sample(stages, k=min(len(stages), draw.choice((0, 1, 1, 2))))
