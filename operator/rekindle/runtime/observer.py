@@ -84,6 +84,7 @@ class Observer:
 
     def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
         """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
+        run.note_ran(views)
         copy = next((copy for copy in run.copies if copy.job is job), None)
         result_stage = max((view.stage for view in views), default=-1)
         for view in views:

@@ -49,6 +49,14 @@ class CopyJob:
     submitted_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """What one attempt of one of Spark's stages has run: map tasks, and executors' time in all tasks."""
+
+    map_tasks: int = 0
+    seconds: float = 0.0
+
+
 @dataclass
 class StageRun:
     """A planned stage. Not thread-safe but for `plan_in_background`; the job master's loop owns it.
@@ -86,6 +94,7 @@ class StageRun:
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
     _complete_shuffles: set[int] = field(default_factory=set)
+    _ran: dict[tuple[int, int], _Ran] = field(default_factory=dict)
     _told_tasks: tuple[int, float] = (0, 0.0)
     _seen_tasks: dict[tuple[int, int], int] = field(default_factory=dict)
     _known_tasks: set[int] = field(default_factory=set)
@@ -281,14 +290,21 @@ class StageRun:
 
     def tasks_since(self) -> tuple[int, float]:
         """(map tasks run, seconds of executors' time in all ended tasks), since the last call."""
-        map_tasks, seconds = 0, 0.0
         for job in self.all_jobs():
-            views = self.scheduler.stages_of(job.group)
-            result_stage = max((view.stage for view in views), default=-1)
-            map_tasks += sum(view.complete for view in views if view.stage != result_stage and view.status != "SKIPPED")
-            seconds += sum(view.executor_seconds for view in views)
+            self.note_ran(self.scheduler.stages_of(job.group))
+        map_tasks = sum(ran.map_tasks for ran in self._ran.values())
+        seconds = sum(ran.seconds for ran in self._ran.values())
         before, self._told_tasks = self._told_tasks, (map_tasks, seconds)
         return map_tasks - before[0], seconds - before[1]
+
+    def note_ran(self, views: list[StageView]) -> None:
+        """Keep what the stages of one job have run. Spark forgets it of a map side that a later job finds done."""
+        result_stage = max((view.stage for view in views), default=-1)
+        for view in views:
+            key = (view.stage, view.attempt)
+            known = self._ran.get(key, _Ran())
+            map_tasks = view.complete if view.stage != result_stage and view.status != "SKIPPED" else 0
+            self._ran[key] = _Ran(max(known.map_tasks, map_tasks), max(known.seconds, view.executor_seconds))
 
     def lost_map_output(self, views: list[StageView]) -> str | None:
         """Why this stage's own shuffle is not what it was, or None (the EPHEMERAL rule).

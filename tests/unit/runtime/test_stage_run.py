@@ -1,0 +1,31 @@
+"""What is kept of Spark's own accounts of a stage."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from rekindle.pipeline import Pipeline
+from rekindle.runtime.scheduler import StageView
+from rekindle.runtime.stage_run import StageRun
+
+
+def view(stage: int, status: str, complete: int, seconds: float) -> StageView:
+    known = {"stage": stage, "attempt": 0, "status": status, "complete": complete, "executor_seconds": seconds}
+    return StageView(**{**dict.fromkeys(StageView.__dataclass_fields__, 0), **known})
+
+
+def test_map_tasks_are_counted_although_a_copy_finds_its_map_side_done():
+    """A copy's job lists the map side again, as skipped, and Spark then shows nothing else of it."""
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink("out", name="b")(lambda a: a)
+    seen = {"original": [view(1, "COMPLETE", 3, 2.0), view(2, "ACTIVE", 1, 1.0)]}
+    scheduler = SimpleNamespace(stages_of=lambda group: seen[group])
+    run = StageRun(pipeline.build().stage("b"), scheduler, (), "p", lambda: None)  # type: ignore[arg-type]
+    run.jobs = [SimpleNamespace(group="original")]  # type: ignore[list-item]
+    run.note_ran(seen["original"])
+    seen["original"] = [view(1, "SKIPPED", 0, 0.0), view(2, "COMPLETE", 4, 5.0)]
+    run.copies = [SimpleNamespace(job=SimpleNamespace(group="copy"))]  # type: ignore[list-item]
+    seen["copy"] = [view(1, "SKIPPED", 0, 0.0), view(3, "COMPLETE", 1, 0.5)]
+    assert run.tasks_since() == (3, 7.5)
+    assert run.tasks_since() == (0, 0.0)
