@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 from rekindle.pipeline import Pipeline
 from rekindle.runtime.scheduler import StageView
@@ -10,7 +11,7 @@ from rekindle.runtime.stage_run import StageRun
 
 
 def view(stage: int, status: str, complete: int, seconds: float) -> StageView:
-    known = {"stage": stage, "attempt": 0, "status": status, "complete": complete, "executor_seconds": seconds}
+    known: dict[str, Any] = {"stage": stage, "status": status, "complete": complete, "executor_seconds": seconds}
     return StageView(**{**dict.fromkeys(StageView.__dataclass_fields__, 0), **known})
 
 
