@@ -84,6 +84,7 @@ def test_a_killed_executor_costs_its_tasks(sleeping):
     assert outcome.stage("worked")["failed"] >= 1
 
 
+@pytest.mark.soak
 def test_a_killed_node_costs_its_tasks(sleeping):
     outcome = sleeping.run("kill-node:node=3@stage=worked,fraction=0.2")
     assert outcome.code == 0, outcome.err
@@ -91,7 +92,7 @@ def test_a_killed_node_costs_its_tasks(sleeping):
 
 
 @pytest.mark.requirement("S2-30", "S7-3", "S7-14")
-@pytest.mark.parametrize("fault", ["lose-partition", "corrupt-partition"])
+@pytest.mark.parametrize("fault", [pytest.param("lose-partition", marks=pytest.mark.soak), "corrupt-partition"])
 def test_a_stored_partition_that_cannot_be_read_is_made_again(sleeping, fault):
     outcome = sleeping.run(f"{fault}:stage=numbers,partition=5@stage=worked,fraction=0.1")
     assert outcome.code == 0, outcome.err
