@@ -81,16 +81,16 @@ class ExecutionTimeBasedSlowTaskDetector:
 def _slower(vertex: ExecutionJobVertex, baseline: Baseline, now: float) -> list[Slow]:
     """Slow attempts of vertices that have not finished, by subtask."""
     found: list[Slow] = []
-    why = str(baseline)
+    tasks, limit, why = vertex.tasks, baseline.seconds, str(baseline)
     for subtask in sorted(vertex.unfinished):
-        task = vertex.tasks[subtask]
-        slow = [one for one in task.executions if _is_slow(one, baseline, now)]
+        task = tasks[subtask]
+        slow = [(seconds, one) for one in task.executions if (seconds := _running_for(one, now)) >= limit]
         if slow:
-            longest = max([one.execution_time(now) for one in slow])
-            found.append((task.id, tuple([one.attempt_id for one in slow]), f"running for {longest:.1f} s; {why}"))
+            longest = slow[0][0] if len(slow) == 1 else max([seconds for seconds, _ in slow])
+            found.append((task.id, tuple([one.attempt_id for _, one in slow]), f"running for {longest:.1f} s; {why}"))
     return found
 
 
-def _is_slow(execution: Execution, baseline: Baseline, now: float) -> bool:
-    """Equal is slow (S1-14); what was never deployed is not, even where the baseline is 0 (S1-27)."""
-    return execution.state.is_running and execution.execution_time(now) >= baseline.seconds
+def _running_for(execution: Execution, now: float) -> float:
+    """Seconds; of what does not run less than any baseline, even than 0 (S1-27)."""
+    return now - execution.deployed_at if execution.state.is_running and execution.deployed_at is not None else -1.0
