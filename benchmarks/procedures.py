@@ -66,9 +66,10 @@ def run(graph: ExecutionGraph, vertex: str, subtasks: range) -> None:
 
 
 def finish(graph: ExecutionGraph, vertex: str, subtasks: range) -> None:
+    tasks = graph.execution_vertices(vertex)
     for subtask in subtasks:
-        done = ev.AttemptFinished(attempt(vertex, subtask), 1.0 + subtask / 1e6, ev.PartitionOutput(1, 1))
-        graph.handle(done, 1.0)
+        attempt_id = tasks[subtask].representative.attempt_id
+        graph.handle(ev.AttemptFinished(attempt_id, 1.0 + subtask / 1e6, ev.PartitionOutput(1, 1)), 1.0)
 
 
 def tasks_to_restart(parallelism: int) -> Call:

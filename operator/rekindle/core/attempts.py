@@ -42,12 +42,14 @@ class AttemptHandler:
         winner = vertex.admit(execution, event.finished_at)
         if winner.speculative:
             state.counters.add(num_effective_speculative_executions=1)
-        partition = ResultPartitionID(task.id.vertex, task.id.subtask)
-        state.partitions.add(partition.vertex, partition.subtask, event.output)
-        losers = self._cancel_losers(task, winner) if task.has_siblings else []
-        compared = state.recovery.compare(partition, event.output.digest, now)
-        state.changed |= vertex.is_finished or bool(compared)
-        return losers + compared
+        state.partitions.add(task.id.vertex, task.id.subtask, event.output)
+        actions = self._cancel_losers(task, winner) if task.has_siblings else []
+        if state.sparing.is_waiting:
+            compared = state.recovery.compare(task.id, event.output.digest, now)
+            state.changed |= bool(compared)
+            actions += compared
+        state.changed |= vertex.is_finished
+        return actions
 
     def failed(self, event: AttemptFailed, now: float) -> list[Action]:
         state = self._state

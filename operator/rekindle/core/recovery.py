@@ -90,12 +90,10 @@ class Recovery:
         self.partitions.lose(partition.vertex, [subtask])
         return True
 
-    def compare(self, partition: ResultPartitionID, digest: str | None, now: float) -> list[Action]:
+    def compare(self, made: ExecutionVertexID, digest: str | None, now: float) -> list[Action]:
         """A partition was made: where a lost one with another digest was awaited, its readers restart."""
-        if not self.sparing.is_waiting:
-            return []
-        differing = self.sparing.finished(partition.vertex, partition.subtask, digest)
-        cause = f"{partition} differs from the lost one"
+        differing = self.sparing.finished(made.vertex, made.subtask, digest)
+        cause = f"{ResultPartitionID(made.vertex, made.subtask)} differs from the lost one"
         actions = self.restart(differing, cause, now, changed=True) if differing else []
         spared = in_order(self.job_graph, self.sparing.proven())
         if spared:
