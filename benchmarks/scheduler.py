@@ -1,7 +1,7 @@
 """The core beside Flink's scheduler: the same procedures on the same job, in turns.
 
     python benchmarks/scheduler.py                  both, 10,000 x 10,000 tasks, five rounds; twelve minutes
-    python benchmarks/scheduler.py --linear         ours alone at 1,000, 10,000 and 100,000 tasks; a minute
+    python benchmarks/scheduler.py --linear         ours alone at 1,000, 10,000 and 100,000 tasks; four minutes
 
 Flink comes from Maven with its own benchmark classes (`flink-runtime` and its tests), which `flink/` calls; that
 needs Maven and a JDK. Each procedure runs in a new process each round, first cold and then over and over.
@@ -155,11 +155,11 @@ def linear_table(sizes: Sequence[int]) -> str:
         cells = []
         for size in sizes:
             measured = Measured()
-            measured.add(ours(procedure.name, size, min(procedure.times, 11)))
+            measured.add(ours(procedure.name, size, 5))
             cells.append(measured.warm[0] * 1000 / size)
         rows.append((procedure.title, *cells))
         print(f"   {procedure.title}", flush=True)
-    memory = [ours("memory", size, 1)[0].split()[0] for size in sizes]
+    memory = [ours("memory", size, 1)[0].split()[0] for size in sizes]  # traced, so it takes a while
     return markdown(
         ("microseconds for each task, warm", *(f"{size:,} x {size:,}" for size in sizes)),
         [*rows, ("bytes held for each task", *memory)],
