@@ -75,10 +75,12 @@ def test_a_hung_executor_is_left_behind(tmp_path):
 
 
 @pytest.mark.requirement("S6-1", "S6-16", "S6-26", "S7-20")
-def test_a_killed_executor_costs_its_tasks(sleeping):
-    outcome = sleeping.run("kill-executor:node=1@stage=worked,fraction=0.2")
+def test_a_killed_executor_costs_its_tasks(tmp_path):
+    """Tasks are long enough that the executor still has one when the first are seen to have ended."""
+    slow = Application(tmp_path, "chain.py", "3.0", "sleep", "8")
+    outcome = slow.run("kill-executor:node=1@stage=worked,fraction=0.2")
     assert outcome.code == 0, outcome.err
-    assert chain_is_right(sleeping)
+    assert chain_is_right(slow)
     assert outcome.report["executorsLost"] >= 1
     assert "worked" not in outcome.restarted()
     assert outcome.stage("worked")["failed"] >= 1

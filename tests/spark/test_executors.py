@@ -11,16 +11,17 @@ PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
 import rekindle
-from rekindle.runtime.relations import shuffles_of
+from rekindle.runtime.relations import shuffle_ids, shuffles_of
 from rekindle.runtime.scheduler import Scheduler
 
 spark = rekindle.configure(SparkSession.builder, options={"speculation.enabled": "true"}).getOrCreate()
 scheduler = Scheduler(spark)
 shuffled = spark.sparkContext.parallelize([(n, n) for n in range(600)], 6).partitionBy(6)
+map_side = lambda: shuffle_ids(shuffles_of(shuffled._jrdd.rdd()))
 questions = {
     "executors": lambda: scheduler.executors(),
     "shuffle": lambda: shuffled.count(),
-    "holders": lambda: [output and output[1] for output in scheduler.map_outputs(shuffles_of(shuffled._jrdd.rdd())[0])],
+    "holders": lambda: [output and output[1] for output in scheduler.map_outputs(map_side()[0])],
     "silent": lambda: sorted(scheduler.silent(scheduler.executors(), 3.0)),
     "decommission": lambda executor: scheduler.decommission(executor, "a test"),
     "sum": lambda: shuffled.values().sum(),

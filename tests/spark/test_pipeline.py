@@ -219,7 +219,7 @@ def test_a_cached_result_is_made_once_for_all_who_read_it(spark, tmp_path):
     @pipeline.stage(exchange="cached")
     def drawn(numbers: DataFrame) -> DataFrame:
         calls.append("drawn")
-        time.sleep(1.0)
+        time.sleep(1.0)  # so long that the other reader asks meanwhile
         return numbers.withColumn("draw", F.rand())
 
     @pipeline.sink(FileSink(str(tmp_path / "low")), partition_by="id")

@@ -48,7 +48,7 @@ class Tier:
     def command(self, arguments: Sequence[str] = ()) -> list[str]:
         if self.folder is None:
             return ["make", "--no-print-directory", self.name]
-        command = [sys.executable, "-m", "pytest", self.folder, "-q", f"--junitxml={self.junit}"]
+        command = [sys.executable, "-m", "pytest", self.folder, "-q", "--durations=5", f"--junitxml={self.junit}"]
         # A part of a tier says nothing about the rules that the rest of it shows.
         return [*command, *(arguments or [f"--rules-report={self.rules}"])]
 

@@ -122,6 +122,11 @@ class SlowTasksFound:
 
     slow: tuple[tuple[ExecutionVertexID, tuple[ExecutionAttemptID, ...], str], ...]
 
+    @property
+    def num_vertices(self) -> int:
+        """How many execution vertices are slow; one may be named for several nodes (S2-40)."""
+        return len({vertex_id for vertex_id, _, _ in self.slow})
+
 
 @dataclass(frozen=True, slots=True)
 class NodeBlockRequested:

@@ -70,10 +70,8 @@ class PipelinedRegions:
 
         Each of their regions would wait for the whole of a result (S6-11) that all of them make.
         """
-        return any(edge.kind is not ResultKind.PIPELINED and edge.producer in group for edge in self._into(group))
-
-    def _into(self, group: Group) -> list[JobEdge]:
-        return [edge for name in group for edge in self._graph.inputs(name)]
+        inside = (edge for name in group for edge in self._graph.inputs(name) if edge.producer in group)
+        return any(edge.kind is not ResultKind.PIPELINED for edge in inside)
 
     def _all_of(self, group: Group) -> Subtasks:
         return {name: set(range(self._graph.vertex(name).parallelism)) for name in group}

@@ -32,7 +32,7 @@ class SlowNodeHandler:
         """With speculation off there is no detector, and what is reported all the same is ignored (S2-12)."""
         if not self._state.speculation.enabled:
             return []
-        self._state.counters.slow_now(len({vertex_id for vertex_id, _, _ in event.slow}))
+        self._state.counters.slow_now(event.num_vertices)
         blocks: list[Action] = []
         for vertex_id, attempts, evidence in event.slow:
             for attempt in attempts:

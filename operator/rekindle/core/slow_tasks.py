@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rekindle.core.events import SlowTasksFound
-from rekindle.core.execution import Execution, ExecutionJobVertex
+from rekindle.core.execution import ExecutionJobVertex
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.options import SlowTaskDetectorOptions
 
@@ -84,13 +84,9 @@ def _slower(vertex: ExecutionJobVertex, baseline: Baseline, now: float) -> list[
     tasks, limit, why = vertex.tasks, baseline.seconds, str(baseline)
     for subtask in sorted(vertex.unfinished):
         task = tasks[subtask]
-        slow = [(seconds, one) for one in task.executions if (seconds := _running_for(one, now)) >= limit]
+        # Equal is slow (S1-14); what was never deployed is not, even where the baseline is 0 (S1-27).
+        slow = [one for one in task.executions if one.state.is_running and one.execution_time(now) >= limit]
         if slow:
-            longest = slow[0][0] if len(slow) == 1 else max([seconds for seconds, _ in slow])
-            found.append((task.id, tuple([one.attempt_id for _, one in slow]), f"running for {longest:.1f} s; {why}"))
+            longest = max([one.execution_time(now) for one in slow])
+            found.append((task.id, tuple([one.attempt_id for one in slow]), f"running for {longest:.1f} s; {why}"))
     return found
-
-
-def _running_for(execution: Execution, now: float) -> float:
-    """Seconds; of what does not run less than any baseline, even than 0 (S1-27)."""
-    return now - execution.deployed_at if execution.state.is_running and execution.deployed_at is not None else -1.0

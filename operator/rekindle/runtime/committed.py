@@ -31,7 +31,6 @@ class CommittedPartitions:
     layout: RunLayout
     manifests: dict[str, dict[tuple[int, int], Manifest]] = field(default_factory=dict)
     damaged: dict[tuple[str, int, int], str] = field(default_factory=dict)
-    _forgotten: set[tuple[str, int, int]] = field(default_factory=set)
 
     def has_unread(self, stage: str) -> bool:
         """Whether manifests of `stage` appeared since the last scan."""
@@ -67,16 +66,10 @@ class CommittedPartitions:
         """Bytes of all partitions read so far."""
         return sum(one.bytes for stage in self.manifests.values() for one in stage.values())
 
-    def forget_damaged(self, stage: str, partition: int, version: int) -> Callable[[], None]:
-        """A manifest that cannot be read does not count; returns what removes it."""
-        del self.damaged[(stage, partition, version)]
-        self._forgotten.add((stage, partition, version))
-
-        def remove() -> None:
-            self.store.delete(self.layout.manifest(stage, partition, version))
-            self._forgotten.discard((stage, partition, version))
-
-        return remove
+    def remove_damaged(self, stage: str, partition: int, version: int) -> None:
+        """Remove a manifest that cannot be read."""
+        self.store.delete(self.layout.manifest(stage, partition, version))
+        self.damaged.pop((stage, partition, version), None)
 
     def remove_losers(self, stage: str, versions: dict[int, int]) -> None:
         """Remove what attempts of `stage` wrote that no current manifest names (S5-13).
@@ -100,7 +93,7 @@ class CommittedPartitions:
         known = self.manifests.get(stage, {})
         for name in self.store.names(self.layout.manifests(stage)):
             key = parse_manifest_name(name)
-            if key is not None and key not in known and (stage, *key) not in (self.damaged.keys() | self._forgotten):
+            if key is not None and key not in known and (stage, *key) not in self.damaged:
                 yield key
 
     def _read(self, stage: str, partition: int, version: int) -> Manifest | None:

@@ -77,7 +77,7 @@ def classify_task_error(text: str, stage: Stage, partition: int | None, damaged:
 
 def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> Failure:
     """The failure behind a Spark job that ended although nobody cancelled it."""
-    text = str(getattr(error, "java_exception", None) or error)
+    text = _text_of(error)
     match = _TASK.search(text)
     failure = classify_task_error(_most_recent(text), stage, int(match[1]) if match else None, damaged)
     if failure.cause.kind is FailureKind.TASK:
@@ -88,8 +88,13 @@ def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> 
 def is_indeterminate(error: BaseException) -> bool:
     """Whether Spark (4.2 and newer) gave a job up since map outputs were lost that may come out differently, with
     result tasks finished already. Here that is a lost map side, and no failure of the user's."""
-    text = str(getattr(error, "java_exception", None) or error)
+    text = _text_of(error)
     return "indeterminate output" in text or "indeterminate map stage" in text.lower()
+
+
+def _text_of(error: BaseException) -> str:
+    """What Spark says, without what py4j says around it."""
+    return str(getattr(error, "java_exception", None) or error)
 
 
 def user_traceback(text: str) -> str | None:

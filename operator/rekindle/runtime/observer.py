@@ -205,7 +205,7 @@ class Observer:
                 continue
             reason = f"the manifest of {name}/{partition} version {version} is damaged: {why}"
             if partition in self.state.core.unfinished(name):
-                self.state.removals.append(self.state.committed.forget_damaged(*key))
+                self.state.removals.append(partial(self.state.committed.remove_damaged, *key))
                 self.state.note("PartitionsLost", stage=name, partitions=[partition], reason=reason)
                 continue
             self._told_damaged.add(key)

@@ -118,7 +118,7 @@ def publish(
             stage=stage.name,
         ) from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(aside)
     return count
 
 

@@ -213,12 +213,12 @@ def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
     return frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns, *nulls, *texts)), True
 
 
-def shuffles_of(jrdd: Any) -> list[int]:
-    """Ids of Spark's shuffles in the lineage of a Java RDD, nearest first. Empty: no map side.
+def shuffles_of(jrdd: Any) -> list[Any]:
+    """Spark's shuffle dependencies in the lineage of a Java RDD, nearest first. Empty: no map side.
 
     Does not look behind persisted RDDs: their shuffles belong to the stage that made them.
     """
-    return list(dict.fromkeys(int(one.shuffleId()) for one in _shuffle_dependencies(jrdd, beyond=True)))
+    return list(_shuffle_dependencies(jrdd, beyond=True))
 
 
 def read_shuffles_of(jrdd: Any) -> list[Any]:
@@ -226,17 +226,20 @@ def read_shuffles_of(jrdd: Any) -> list[Any]:
     return list(_shuffle_dependencies(jrdd, beyond=False))
 
 
-def reads_beside_shuffle(frame: DataFrame) -> bool:
-    """Whether a plan has rows that come to its tasks other than by files and shuffles: by broadcast or a subquery.
-    What they are may differ from one plan to the next, and no map output shows it."""
-    plan = str(frame._jdf.queryExecution().executedPlan().toString())
+def shuffle_ids(dependencies: Iterable[Any]) -> tuple[int, ...]:
+    """Ids of their shuffles, each once."""
+    return tuple(dict.fromkeys(int(one.shuffleId()) for one in dependencies))
+
+
+def reads_beside_shuffle(plan: str) -> bool:
+    """Whether a physical plan has rows that come to its tasks other than by files and shuffles: by broadcast or a
+    subquery. What they are may differ from one plan to the next, and no map output shows it."""
     return any(mark in plan for mark in ("BroadcastExchange", "Subquery", "ReusedExchange"))
 
 
-def has_barrier(jrdd: Any) -> bool:
+def has_barrier(jrdd: Any, shuffles: Iterable[Any]) -> bool:
     """Whether tasks of a Java RDD, or of what it shuffles, run in barrier mode: all at once, or none."""
-    map_sides = (one.rdd() for one in _shuffle_dependencies(jrdd, beyond=True))
-    return any(bool(rdd.isBarrier()) for rdd in (jrdd, *map_sides))
+    return any(bool(rdd.isBarrier()) for rdd in (jrdd, *(one.rdd() for one in shuffles)))
 
 
 def _shuffle_dependencies(jrdd: Any, *, beyond: bool) -> Iterator[Any]:

@@ -178,7 +178,7 @@ class ReportFold:
 
     def _event(self, event: ev.Event, now: float) -> None:
         if isinstance(event, ev.SlowTasksFound):
-            self._slow = len(event.slow)
+            self._slow = event.num_vertices
         attempt = getattr(event, "attempt", None)
         stage = self.stages.get(attempt.vertex_id.vertex) if attempt else None
         if attempt is None or stage is None:

@@ -89,7 +89,6 @@ class StageRun:
     reported_jobs: set[str] = field(default_factory=set)
     _jrdd: Any = None
     _read_shuffles: tuple[int, ...] = ()
-    _reads_beside: bool = False
     _frame: Any = None
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
@@ -154,7 +153,8 @@ class StageRun:
                 remedy="a pointwise stage may not coalesce, union or repartition; leave pointwise=True out",
                 stage=self.stage.name,
             )
-        if relations.has_barrier(jrdd.rdd()):
+        shuffles = relations.shuffles_of(jrdd.rdd())
+        if relations.has_barrier(jrdd.rdd(), shuffles):
             raise PipelineMisuse(
                 f"stage {self.stage.name} runs tasks in barrier mode, which start all at once or not at all; here each "
                 "partition must be able to run alone, to be copied and to be made again",
@@ -162,10 +162,9 @@ class StageRun:
                 stage=self.stage.name,
             )
         self._frame, self._jrdd = written, jrdd
-        self.shuffles = tuple(relations.shuffles_of(jrdd.rdd()))
+        self.shuffles = relations.shuffle_ids(shuffles)
         self._check_pointwise_lineage()
-        self._read_shuffles = tuple(int(one.shuffleId()) for one in relations.read_shuffles_of(jrdd.rdd()))
-        self._reads_beside = relations.reads_beside_shuffle(written)
+        self._read_shuffles = relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd()))
         plan = written._jdf.queryExecution().executedPlan().toString()
         self.planned = PlannedStage(schema, hashed, bool(self.shuffles), plan)
 
@@ -355,7 +354,9 @@ class StageRun:
         output is missing, there are too many to ask for, or the tasks read other rows beside them.
         """
         sizes = [self.scheduler.map_partitions(shuffle) or 0 for shuffle in self._read_shuffles]
-        if not sizes or sum(sizes) > _MOST_MAP_OUTPUTS_ASKED or self._reads_beside:
+        if not sizes or sum(sizes) > _MOST_MAP_OUTPUTS_ASKED or self.planned is None:
+            return None
+        if relations.reads_beside_shuffle(self.planned.physical_plan):
             return None
         outputs = [output for shuffle in self._read_shuffles for output in self.scheduler.map_outputs(shuffle)]
         checksums = [output[2] if output else None for output in outputs]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, JobVertex, ResultKind
+from tests.unit.core.dsl import names
 from tests.unit.core.test_failover import Failover
 
 Edge = tuple[ExecutionVertexID, ExecutionVertexID, bool]
@@ -40,10 +41,10 @@ def every_edge(graph: JobGraph) -> list[Edge]:
     ]
 
 
-def expected(graph: JobGraph, failed: ExecutionVertexID, lost: set[ExecutionVertexID]) -> set[str]:
-    """Grow the set by the rules until it does not grow."""
+def spread(graph: JobGraph, failed: set[ExecutionVertexID], lost: set[ExecutionVertexID]) -> set[ExecutionVertexID]:
+    """Grow the set of those that failed by the rules until it does not grow."""
     edges = every_edge(graph)
-    restart = {failed}
+    restart = failed
     while True:
         more = set(restart)
         for producer, consumer, pipelined in edges:
@@ -54,7 +55,7 @@ def expected(graph: JobGraph, failed: ExecutionVertexID, lost: set[ExecutionVert
             if producer in restart:
                 more.add(consumer)
         if more == restart:
-            return {str(one) for one in restart}
+            return restart
         restart = more
 
 
@@ -67,4 +68,4 @@ def test_exactly_what_the_rules_say_restarts(graph, data):
     failover = Failover(graph)
     assume(not failover.merges_regions())  # test_regions.py has these
     failover.lost(" ".join(f"{one.vertex}/{one.subtask}" for one in lost))
-    assert failover.fails(str(failed)) == expected(graph, failed, lost)
+    assert failover.fails(str(failed)) == names(spread(graph, {failed}, lost))

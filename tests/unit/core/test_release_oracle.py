@@ -9,30 +9,18 @@ from hypothesis import strategies as st
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.core.job_graph import JobGraph, ResultKind
 from tests.unit.core.dsl import Run
-from tests.unit.core.test_failover_oracle import every_edge, graphs
+from tests.unit.core.test_failover_oracle import all_vertices, every_edge, graphs, spread
 
 
 def reached(graph: JobGraph, open_: set[str]) -> set[str]:
     """Job vertices that run again when all open ones fail, and what they read and all that is not stored is lost.
 
-    By the three rules, one exchange at a time until nothing is added. No failure of a single generation of results
-    does more.
+    No failure of a single generation of results does more.
     """
     unstored = {edge.producer for edge in graph.edges if not edge.kind.is_stored}
     lost = unstored | {edge.producer for edge in graph.edges if edge.consumer in open_}
-    again = set(open_)
-    while True:
-        more = set(again)
-        for producer, consumer, pipelined in every_edge(graph):
-            if pipelined and {producer.vertex, consumer.vertex} & again:
-                more |= {producer.vertex, consumer.vertex}
-            if consumer.vertex in again and producer.vertex in lost:
-                more.add(producer.vertex)
-            if producer.vertex in again:
-                more.add(consumer.vertex)
-        if more == again:
-            return again
-        again = more
+    failed, gone = ({one for one in all_vertices(graph) if one.vertex in names} for names in (open_, lost))
+    return {one.vertex for one in spread(graph, failed, gone)}
 
 
 def unneeded(graph: JobGraph, open_: set[str]) -> set[str]:
@@ -54,18 +42,19 @@ def unfinished(run: Run, graph: JobGraph) -> set[str]:
     return open_
 
 
+def deployed(run: Run, graph: JobGraph) -> list[ExecutionVertexID]:
+    """Execution vertices that are deployed and have not finished."""
+    candidates = (ExecutionVertexID(name, one) for name in graph.order for one in run.graph.unfinished(name))
+    return [vertex for vertex in candidates if run.graph.is_deployed(vertex)]
+
+
 @pytest.mark.requirement("S7-23", "S7-25")
 @settings(max_examples=300, deadline=None)
 @given(graph=graphs(), data=st.data())
 def test_exactly_what_no_failure_can_need_is_released(graph, data):
     run, released = Run(graph).submit(), set[str]()
     while not run.graph.is_done:
-        running = [
-            task.id
-            for name in graph.order
-            for task in run.graph.execution_vertices(name)
-            if run.graph.is_deployed(task.id) and not task.is_finished
-        ]
+        running = deployed(run, graph)
         one = data.draw(st.sampled_from(running))
         released |= set(run.finish(str(one)).released)
         assert released == unneeded(graph, unfinished(run, graph))
@@ -77,20 +66,11 @@ def test_exactly_what_no_failure_can_need_is_released(graph, data):
 def test_what_was_released_is_not_made_again_for_one_failure(graph, data):
     run, released = Run(graph).submit(), set[str]()
     for _ in range(data.draw(st.integers(0, 12))):
-        running = [
-            task.id
-            for name in graph.order
-            for task in run.graph.execution_vertices(name)
-            if run.graph.is_deployed(task.id) and not task.is_finished
-        ]
+        running = deployed(run, graph)
         if running:
             released |= set(run.finish(str(data.draw(st.sampled_from(running)))).released)
-    open_ = [
-        ExecutionVertexID(name, subtask)
-        for name in unfinished(run, graph)
-        for subtask in run.graph.unfinished(name)
-        if run.graph.is_deployed(ExecutionVertexID(name, subtask))
-    ]
+    needed = unfinished(run, graph)
+    open_ = [vertex for vertex in deployed(run, graph) if vertex.vertex in needed]
     if not open_:
         return
     failed = data.draw(st.sampled_from(open_))

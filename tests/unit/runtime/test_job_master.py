@@ -11,6 +11,7 @@ from rekindle.runtime.job_master import JobMaster
 
 
 def job_master(append) -> JobMaster:
+    """With what `_flush` uses and nothing else: a whole one needs a Spark session."""
     master = JobMaster.__new__(JobMaster)
     journal = SimpleNamespace(append=append)
     state = SimpleNamespace(

@@ -84,6 +84,8 @@ def test_how_many_are_slow_now_falls_again():
     two = ev.SlowTasksFound(tuple((ExecutionVertexID("s", one), (), "slow") for one in (0, 1)))
     seen = [{"t": 1.0, "kind": "event", "event": ev.to_record(event)} for event in (two, ev.SlowTasksFound(()))]
     assert report(seen[0])["speculation"]["slow"] == 2
+    twice = ev.SlowTasksFound(tuple((ExecutionVertexID("s", 0), (), f"n{node}") for node in (1, 2)))
+    assert report({"t": 1.0, "kind": "event", "event": ev.to_record(twice)})["speculation"]["slow"] == 1
     assert report(*seen)["speculation"]["slow"] == 0
     assert report(seen[0], note(2.0, "RunFailed", error={"kind": "x"}))["speculation"]["slow"] == 0
 

@@ -17,7 +17,7 @@ def view(stage: int, status: str, complete: int, seconds: float) -> StageView:
 
 def test_map_tasks_are_counted_although_a_copy_finds_its_map_side_done():
     """A copy's job lists the map side again, as skipped, and Spark then shows nothing else of it."""
-    pipeline = Pipeline("p")
+    pipeline = Pipeline("p")  # Spark's views and jobs below are stand-ins: only what they count is looked at
     pipeline.source(name="a")(lambda spark: spark)
     pipeline.sink("out", name="b")(lambda a: a)
     seen = {"original": [view(1, "COMPLETE", 3, 2.0), view(2, "ACTIVE", 1, 1.0)]}
