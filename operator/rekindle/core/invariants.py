@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rekindle.core.execution import ExecutionJobVertex, ExecutionState, InvariantViolation
+from rekindle.core.ids import ExecutionVertexID
 from rekindle.core.job_graph import ResultKind
 from rekindle.core.job_state import JobState
 from rekindle.core.partitions import ResultPartitions
@@ -48,10 +49,30 @@ def _check_inputs(state: JobState) -> None:
 
 def _check_progress(state: JobState) -> None:
     """What is needed and was deployed can finish; else nothing would ever try it again."""
-    done = state.needs.done()
+    done, awaited = state.needs.done(), _awaited(state)
     for vertex in state.vertices:
         for task in vertex.tasks if vertex.job_vertex.name not in done else ():
-            _require(task.can_finish, f"{task.id} is {task.representative.state} and is not tried again")
+            can = task.can_finish or task.id not in awaited
+            _require(can, f"{task.id} is {task.representative.state} and is not tried again")
+
+
+def _awaited(state: JobState) -> set[ExecutionVertexID]:
+    """Execution vertices whose result is stored, or leaves the job, or is read by one that is awaited and unfinished.
+
+    A vertex may be needed for one of its subtasks only: what its others made was read, and they were given up.
+    """
+    awaited: set[ExecutionVertexID] = set()
+    for name in reversed(state.job_graph.order):
+        edges = state.job_graph.outputs(name)
+        always = not edges or any(edge.kind.is_stored for edge in edges)
+        for subtask in range(state.vertices[name].parallelism):
+            readers = ((edge.consumer, one) for edge in edges for one in state.job_graph.consumers(edge, subtask))
+            if always or any(
+                one not in state.vertices[reader].finished and ExecutionVertexID(reader, one) in awaited
+                for reader, one in readers
+            ):
+                awaited.add(ExecutionVertexID(name, subtask))
+    return awaited
 
 
 def _check_sparing(state: JobState) -> None:

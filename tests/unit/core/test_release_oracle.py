@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.core.job_graph import JobGraph, ResultKind
-from tests.unit.core.dsl import Run
+from tests.unit.core.dsl import Run, job
 from tests.unit.core.test_failover_oracle import all_vertices, every_edge, graphs, spread
 
 
@@ -78,3 +78,16 @@ def test_what_was_released_is_not_made_again_for_one_failure(graph, data):
     lost = data.draw(st.sampled_from(read)) if read else None
     answer = run.fails(str(failed), cannot_read=f"{lost.vertex}/{lost.subtask}" if lost else None)
     assert not {name.split("[")[0] for name in answer.restarted} & released
+
+
+@pytest.mark.requirement("S7-23")
+def test_a_task_whose_only_reader_is_done_is_not_waited_for():
+    """What it makes was read; its twin runs again for a reader that restarts, and it does not."""
+    run = Run(job("A*2 -1> B*2 ~1> C*2", "A -1> D*2")).submit()
+    run.finish("C")
+    assert run.fails("A[0]").restarted == {"A[0]", "B[0]", "C[0]", "D[0]"}
+    run.finish("A")
+    run.finish("B[0]")
+    run.finish("D")
+    run.finish("C[0]")
+    assert run.graph.is_done
