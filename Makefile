@@ -3,7 +3,7 @@ PY := .venv/bin/python
 CODE := $(wildcard operator/rekindle examples benchmarks tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench test test-unit test-spark test-faults soak lint types layers format requirements clean
+.PHONY: help setup demo bench test test-unit test-spark test-faults test-cluster soak cluster cluster-down lint types layers format crds requirements clean
 
 help: ## this list
 	@echo "Rekindle. First:  make demo   (a pipeline on real Spark, slowed and killed, and the same answer)"
@@ -12,7 +12,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "  PYTHON=/path/to/python3.13   the interpreter of .venv"
-	@echo "  ARGS='-k name -x'            more arguments for pytest, with test-unit, test-spark, test-faults, soak"
+	@echo "  ARGS='-k name -x'            more arguments for pytest, with test-unit, test-spark, test-faults, test-cluster, soak"
 	@echo "  FAILFAST=1                   make test stops at the first tier that fails"
 
 setup: ## .venv with all dependencies, and a check for Java 17; instant when nothing changed
@@ -36,8 +36,17 @@ test-spark: setup ## on real Spark executors
 test-faults: setup ## nodes slowed, executors and drivers killed
 	@$(PY) -m tests.tools.tiers faults $(ARGS)
 
+test-cluster: setup ## on a real Kubernetes, made for it unless it is up (make cluster)
+	@$(PY) -m tests.tools.tiers cluster $(ARGS)
+
 soak: setup ## the long cases that make test leaves out
 	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
+
+cluster: setup ## a real Kubernetes for the tests: kind, four nodes (minutes the first time; see tests/kind/README.md)
+	@$(PY) -m tests.kind up
+
+cluster-down: setup ## remove it, and the Docker daemon that it may have started
+	@$(PY) -m tests.kind down
 
 lint: setup ## style and likely bugs (ruff)
 	$(PY) -m ruff check .
@@ -52,6 +61,9 @@ layers: setup ## imports point down only (import-linter)
 format: setup ## put the code into the project's style
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
+
+crds: setup ## crds/, from the models of operator/rekindle/api
+	$(PY) -m rekindle.api.crd crds
 
 requirements: setup ## which rules of docs/semantics.md have a passing test; runs the tests that are stale
 	@$(PY) -m tests.tools.requirements

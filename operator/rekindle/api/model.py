@@ -5,7 +5,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Annotated, Any, TypeVar, Union
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
@@ -27,6 +27,30 @@ class ApiModel(BaseModel):
         frozen=True,
         use_attribute_docstrings=True,
     )
+
+
+class _OnKubernetes:
+    """Marks a field that is accepted everywhere and acts on Kubernetes only."""
+
+
+_T = TypeVar("_T")
+OnKubernetes = Annotated[_T, _OnKubernetes()]
+
+
+def set_for_kubernetes(model: BaseModel, path: str = "") -> list[str]:
+    """Paths of the fields that somebody set and that act on Kubernetes only, in the model's order."""
+    found = []
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        where = f"{path}{field.alias or name}"
+        if any(isinstance(mark, _OnKubernetes) for mark in field.metadata):
+            found += [where] if name in model.model_fields_set and value is not None else []
+        elif isinstance(value, BaseModel):
+            found += set_for_kubernetes(value, f"{where}.")
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                found += set_for_kubernetes(item, f"{where}[{index}].") if isinstance(item, BaseModel) else []
+    return found
 
 
 _EXPECTED = {

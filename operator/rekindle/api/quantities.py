@@ -2,9 +2,9 @@
 
 import re
 from decimal import Decimal, InvalidOperation
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, PlainSerializer
+from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
 # Spark's suffixes (JavaUtils.timeStringAs, byteStringAs), in seconds and in bytes.
 _SECONDS = {
@@ -69,15 +69,88 @@ def format_duration(seconds: float) -> str:
     return f"{exact:f}s"
 
 
+_POSITIVE = r"([0-9]*[1-9][0-9]*(\.[0-9]+)?|[0-9]+\.[0-9]*[1-9][0-9]*)"
+_NUMBER = r"[0-9]+(\.[0-9]+)?"
+_TIME_UNIT = r"([uUmM]?[sS]|[mM]([iI][nN])?|[hHdD])?"
+_SIZE_UNIT = r"([kKmMgGtTpP]?([iI]?[bB])?)"
+
+
+def _text_or_whole_number(number: str, unit: str, **more: Any) -> WithJsonSchema:
+    """How the API server checks a quantity: it knows no numbers that may be texts or fractions."""
+    return WithJsonSchema({"x-kubernetes-int-or-string": True, "pattern": rf"^\s*{number}\s*{unit}\s*$", **more})
+
+
+DURATION_UNIT = "x-rekindle-duration"
+"""Marks a duration in a JSON schema, so that its default is shown as one."""
+
+_ANY_TIME = _text_or_whole_number(_NUMBER, _TIME_UNIT, minimum=0, **{DURATION_UNIT: True})
+_SOME_TIME = _text_or_whole_number(_POSITIVE, _TIME_UNIT, minimum=1, **{DURATION_UNIT: True})
+
 Duration = Annotated[
     float,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str, when_used="json"),
+    _ANY_TIME,
 ]
 """Seconds; written as a number or as Spark writes times."""
 
-Size = Annotated[int, BeforeValidator(parse_size)]
+PositiveDuration = Annotated[Duration, Field(gt=0), _SOME_TIME]
+"""More than no time."""
+
+SecondOrMore = Annotated[Duration, Field(ge=1), _SOME_TIME]
+"""A second at least."""
+
+Size = Annotated[int, BeforeValidator(parse_size), _text_or_whole_number(_NUMBER, _SIZE_UNIT, minimum=0)]
 """Bytes; written as a number or as Spark writes sizes."""
 
-Ratio = Annotated[Decimal, BeforeValidator(parse_ratio), Field(ge=0, le=1)]
+PositiveSize = Annotated[Size, Field(ge=1), _text_or_whole_number(_POSITIVE, _SIZE_UNIT, minimum=1)]
+"""A byte at least."""
+
+Ratio = Annotated[
+    Decimal,
+    BeforeValidator(parse_ratio),
+    Field(ge=0, le=1),
+    WithJsonSchema({"type": "number", "minimum": 0, "maximum": 1}),
+]
 """A share between 0 and 1, kept exact."""
+
+RatioBelowOne = Annotated[Ratio, Field(lt=1), WithJsonSchema({"type": "number", "minimum": 0, "exclusiveMaximum": 1})]
+"""A share that is not the whole."""
+
+
+def _is_memory(value: str) -> str:
+    parse_size(value)
+    return value
+
+
+def _matches(pattern: str, what: str) -> AfterValidator:
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if compiled.fullmatch(value) is None:
+            raise ValueError(f"{value!r} is not {what}")
+        return value
+
+    return AfterValidator(check)
+
+
+_MEMORY = rf"^\s*{_NUMBER}\s*{_SIZE_UNIT}\s*$"
+_CPU_OR_BYTES = r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i)?$"
+_FACTOR = r"^([0-9]+(\.[0-9]*)?|\.[0-9]+)$"
+
+Memory = Annotated[str, AfterValidator(_is_memory), WithJsonSchema({"type": "string", "pattern": _MEMORY})]
+"""A JVM memory size, such as `512m` or `2g`."""
+
+KubernetesQuantity = Annotated[
+    str,
+    _matches(_CPU_OR_BYTES, "a quantity of Kubernetes; write such as 500m or 2 for cores, 2Gi for memory"),
+    WithJsonSchema({"type": "string", "pattern": _CPU_OR_BYTES}),
+]
+"""Cores or bytes as Kubernetes writes them: `500m`, `2`, `2Gi`."""
+
+Factor = Annotated[
+    str,
+    _matches(_FACTOR, "a number; write such as 0.1, in quotes"),
+    WithJsonSchema({"type": "string", "pattern": _FACTOR}),
+]
+"""A number that Kubeflow writes as a text, such as `"0.1"`."""

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, ValidationError
 
-from rekindle.api.model import ApiModel, nearest, problems
-from rekindle.api.quantities import Duration, Ratio, Size
+from rekindle.api.model import ApiModel, OnKubernetes, nearest, problems
+from rekindle.api.quantities import Duration, PositiveDuration, PositiveSize, Ratio, RatioBelowOne, SecondOrMore
 from rekindle.core.options import (
     BlocklistOptions,
     FailoverOptions,
@@ -56,7 +56,7 @@ class SpeculationSpec(ApiModel):
     max_concurrent_executions: int = Field(default=2, ge=1)
     """Current executions of one task, its copies included (S2)."""
 
-    block_slow_node_duration: Annotated[Duration, Field(ge=0)] = 60.0
+    block_slow_node_duration: Duration = 60.0
     """How long a slow task's node gets no new tasks."""
 
     source_enabled: bool | None = None
@@ -68,13 +68,13 @@ class SpeculationSpec(ApiModel):
     detector: Literal["executionTime", "nodeAware"] = "executionTime"
     """What tells slow tasks: `executionTime` compares tasks (FLIP-168), `nodeAware` finds slow nodes."""
 
-    check_interval: Annotated[Duration, Field(gt=0)] = 1.0
+    check_interval: PositiveDuration = 1.0
     """Time between two searches for slow tasks."""
 
-    baseline_lower_bound: Annotated[Duration, Field(ge=0)] = 60.0
+    baseline_lower_bound: Duration = 60.0
     """No task is slow that has run for less than this."""
 
-    baseline_ratio: Annotated[Ratio, Field(lt=1)] = Decimal("0.75")
+    baseline_ratio: RatioBelowOne = Decimal("0.75")
     """Share of a stage's tasks that must have finished before any of the others can be called slow."""
 
     baseline_multiplier: float = Field(default=1.5, gt=0)
@@ -86,7 +86,7 @@ class SpeculationSpec(ApiModel):
     false_alarm_rate: float = Field(default=0.01, gt=0, lt=1)
     """`nodeAware`: share of the stages in which chance may make a healthy node look slow."""
 
-    cold_start: Annotated[Duration, Field(ge=0)] = 30.0
+    cold_start: Duration = 30.0
     """`nodeAware`: what a new node's first tasks may take longer."""
 
 
@@ -115,22 +115,34 @@ class RecoverySpec(ApiModel):
     volumes: int = Field(default=1, ge=1)
     """Volumes over which stored results are spread."""
 
-    store_limit: Annotated[Size, Field(ge=1)] | None = None
+    store_limit: PositiveSize | None = None
     """Most bytes the store may take; unset is as much as fits."""
 
-    store_timeout: Annotated[Duration, Field(ge=1)] = 60.0
+    store_timeout: SecondOrMore = 60.0
     """How long a bucket that does not answer is asked again, before the run ends or the task fails."""
 
     lease_seconds: float = Field(default=10.0, gt=0)
-    """A second run on the same store is refused while the first renewed its lease within this time."""
+    """Seconds: a second run on the same store is refused while the first renewed its lease within this time."""
+
+    fencing: OnKubernetes[Literal["Wait", "Assume"]] = "Wait"
+    """What is done when an old driver cannot be proven gone and no store fences it: `Wait` starts no other driver;
+    `Assume` starts one after `fencingTimeoutSeconds`, and two drivers are then possible."""
+
+    fencing_timeout_seconds: OnKubernetes[int] = Field(default=300, ge=1)
+    """Seconds after which `fencing: Assume` takes a driver for gone that nobody can reach."""
 
 
 class RekindleSettings(ApiModel):
     """The three blocks together; every field has a default."""
 
     speculation: SpeculationSpec = Field(default_factory=SpeculationSpec)
+    """Copies of slow tasks."""
+
     blocklist: BlocklistSpec = Field(default_factory=BlocklistSpec)
+    """Nodes that get no new tasks for a while."""
+
     recovery: RecoverySpec = Field(default_factory=RecoverySpec)
+    """What is restarted after a failure."""
 
     def to_core(self) -> CoreOptions:
         """The same settings as options of the core. ValueError where the core refuses a value."""

@@ -4,44 +4,44 @@ The same manifest runs on one machine and on Kubernetes. A field that only Kuber
 typed `OnKubernetes[...]`; `SparkApplication.meaningless_locally` names the ones a manifest uses.
 """
 
-import re
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from rekindle.api.model import ApiModel
-from rekindle.api.quantities import parse_size
+from rekindle.api.kubeflow import (
+    BatchSchedulerOptions,
+    Dependencies,
+    DriverIngress,
+    DynamicAllocation,
+    Monitoring,
+    SparkUIOptions,
+)
+from rekindle.api.model import ApiModel, OnKubernetes, set_for_kubernetes
+from rekindle.api.names import is_name
+from rekindle.api.pod_spec import DriverSpec, EnvVar, ExecutorSpec, SparkPodSpec
+from rekindle.api.quantities import Factor
+from rekindle.api.restart_policy import RestartPolicy, Timeouts
 from rekindle.api.settings import BlocklistSpec, RecoverySpec, RekindleSettings, SpeculationSpec
+
+__all__ = [
+    "API_VERSIONS",
+    "Dependencies",
+    "DriverSpec",
+    "DynamicAllocation",
+    "EnvVar",
+    "ExecutorSpec",
+    "Metadata",
+    "RestartPolicy",
+    "SparkApplication",
+    "SparkApplicationSpec",
+    "SparkPodSpec",
+    "Timeouts",
+]
 
 API_VERSIONS = ("rekindle.dev/v1beta2", "sparkoperator.k8s.io/v1beta2")
 
-_NAME = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
-
-
-class _OnKubernetes:
-    """Marks a field that is accepted everywhere and acts on Kubernetes only."""
-
-
-_T = TypeVar("_T")
-OnKubernetes = Annotated[_T, _OnKubernetes()]
-
-
-def _is_name(value: str) -> str:
-    if _NAME.fullmatch(value) is None:
-        raise ValueError(f"{value!r} is no name; write at most 63 of a-z, 0-9 and -, a letter first")
-    return value
-
-
-def _is_memory(value: str) -> str:
-    parse_size(value)
-    return value
-
-
-Name = Annotated[str, AfterValidator(_is_name)]
+Name = Annotated[str, AfterValidator(is_name)]
 """A DNS-1035 label, as Kubeflow's webhook asks."""
-
-Memory = Annotated[str, AfterValidator(_is_memory)]
-"""A JVM memory size, such as `512m` or `2g`."""
 
 
 class Metadata(ApiModel):
@@ -50,147 +50,135 @@ class Metadata(ApiModel):
     model_config = ConfigDict(extra="ignore")  # the API server adds fields of its own
 
     name: Name
+    """At most 63 of a-z, 0-9 and -, a letter first."""
+
     namespace: str = "default"
+    """The namespace of the application and of all its objects."""
+
     labels: dict[str, str] = Field(default_factory=dict)
+    """Kubernetes' labels."""
+
     annotations: dict[str, str] = Field(default_factory=dict)
-
-
-class EnvVar(ApiModel):
-    """One environment variable."""
-
-    name: str
-    value: str = ""
-    value_from: OnKubernetes[Any] = None
-
-
-class Dependencies(ApiModel):
-    """Files and packages that the application needs; local paths are relative to the manifest."""
-
-    jars: list[str] = Field(default_factory=list)
-    files: list[str] = Field(default_factory=list)
-    py_files: list[str] = Field(default_factory=list)
-    archives: list[str] = Field(default_factory=list)
-    packages: list[str] = Field(default_factory=list)
-    exclude_packages: list[str] = Field(default_factory=list)
-    repositories: list[str] = Field(default_factory=list)
-
-
-class RestartPolicy(ApiModel):
-    """Whether a driver that ended is started again."""
-
-    type: Literal["Never", "OnFailure", "OnInfrastructureFailure", "Always"] = "Never"
-    on_failure_retries: int = Field(default=3, ge=0)
-    on_failure_retry_interval: int = Field(default=5, ge=1)
-    """Seconds; the wait grows by this with each retry, as Kubeflow's does."""
-    on_submission_failure_retries: OnKubernetes[int | None] = Field(default=None, ge=0)
-    on_submission_failure_retry_interval: OnKubernetes[int | None] = Field(default=None, ge=1)
-
-
-class SparkPodSpec(ApiModel):
-    """What driver and executor have in common."""
-
-    cores: int = Field(default=1, ge=1)
-    memory: Memory = "1g"
-    env: list[EnvVar] = Field(default_factory=list)
-    env_vars: dict[str, str] = Field(default_factory=dict)
-    java_options: str | None = None
-
-    memory_overhead: OnKubernetes[Memory | None] = None
-    core_limit: OnKubernetes[str | None] = None
-    core_request: OnKubernetes[str | None] = None
-    memory_limit: OnKubernetes[str | None] = None
-    gpu: OnKubernetes[dict[str, Any] | None] = None
-    image: OnKubernetes[str | None] = None
-    labels: OnKubernetes[dict[str, str] | None] = None
-    annotations: OnKubernetes[dict[str, str] | None] = None
-    template: OnKubernetes[dict[str, Any] | None] = None
-    config_maps: OnKubernetes[list[Any] | None] = None
-    secrets: OnKubernetes[list[Any] | None] = None
-    env_from: OnKubernetes[list[Any] | None] = None
-    env_secret_key_refs: OnKubernetes[dict[str, Any] | None] = None
-    volume_mounts: OnKubernetes[list[Any] | None] = None
-    affinity: OnKubernetes[dict[str, Any] | None] = None
-    tolerations: OnKubernetes[list[Any] | None] = None
-    node_selector: OnKubernetes[dict[str, str] | None] = None
-    pod_security_context: OnKubernetes[dict[str, Any] | None] = None
-    security_context: OnKubernetes[dict[str, Any] | None] = None
-    scheduler_name: OnKubernetes[str | None] = None
-    priority_class_name: OnKubernetes[str | None] = None
-    sidecars: OnKubernetes[list[Any] | None] = None
-    init_containers: OnKubernetes[list[Any] | None] = None
-    host_network: OnKubernetes[bool | None] = None
-    host_aliases: OnKubernetes[list[Any] | None] = None
-    dns_config: OnKubernetes[dict[str, Any] | None] = None
-    termination_grace_period_seconds: OnKubernetes[int | None] = None
-    service_account: OnKubernetes[str | None] = None
-    share_process_namespace: OnKubernetes[bool | None] = None
-    lifecycle: OnKubernetes[dict[str, Any] | None] = None
-    ports: OnKubernetes[list[Any] | None] = None
-
-    def environment(self) -> dict[str, str]:
-        """The variables that have a value here; `env` wins over the deprecated `envVars`."""
-        return {**self.env_vars, **{variable.name: variable.value for variable in self.env}}
-
-
-class DriverSpec(SparkPodSpec):
-    """The driver."""
-
-    pod_name: OnKubernetes[str | None] = None
-    kubernetes_master: OnKubernetes[str | None] = None
-    service_annotations: OnKubernetes[dict[str, str] | None] = None
-    service_labels: OnKubernetes[dict[str, str] | None] = None
-
-
-class ExecutorSpec(SparkPodSpec):
-    """The executors."""
-
-    instances: int | None = Field(default=None, ge=1)
-    delete_on_termination: OnKubernetes[bool | None] = None
+    """Kubernetes' annotations."""
 
 
 class SparkApplicationSpec(ApiModel):
     """What is to run, with what, and how it recovers."""
 
     type: Literal["Python", "Java", "Scala", "R"]
+    """The application's language."""
+
     spark_version: str
+    """The version of Spark in the image; on one machine the installed one is used."""
+
     main_application_file: str
+    """The program: a Python file or a jar. On Kubernetes `local://` is a path in the image."""
+
     arguments: list[str] = Field(default_factory=list)
+    """The program's arguments."""
+
     main_class: str | None = None
+    """The class to run. Needed for Java and Scala."""
+
     mode: Literal["cluster", "client"] = "cluster"
+    """Where the driver runs; on Kubernetes always in a pod of its own, `cluster`."""
+
     workload: Literal["Batch", "Streaming"] = "Batch"
+    """`Batch` ends by itself; `Streaming` does not, and cannot speculate."""
+
     spark_conf: dict[str, str] = Field(default_factory=dict)
+    """Spark configuration; all values are texts. `spark.rekindle.*` wins over the blocks of this spec."""
+
     hadoop_conf: dict[str, str] = Field(default_factory=dict)
+    """Hadoop configuration, without the prefix `spark.hadoop.`."""
+
     deps: Dependencies = Field(default_factory=Dependencies)
+    """Files and packages that the application needs."""
+
     restart_policy: RestartPolicy | None = None
-    """Unset: three restarts after failures of the infrastructure."""
+    """Whether and how often a driver that ended is started again. Unset: three restarts after failures of the
+    infrastructure."""
+
+    timeouts: OnKubernetes[Timeouts] = Field(default_factory=Timeouts)
+    """How long pods may take to run."""
+
     driver: DriverSpec = Field(default_factory=DriverSpec)
+    """The driver."""
+
     executor: ExecutorSpec = Field(default_factory=ExecutorSpec)
+    """The executors."""
 
     speculation: SpeculationSpec = Field(default_factory=SpeculationSpec)
+    """Copies of slow tasks on other nodes."""
+
     blocklist: BlocklistSpec = Field(default_factory=BlocklistSpec)
+    """Nodes that get no new tasks for a while."""
+
     recovery: RecoverySpec = Field(default_factory=RecoverySpec)
+    """What is restarted after a failure, and where results are stored."""
 
     suspend: OnKubernetes[bool | None] = None
+    """Whether the application is stopped, its pods removed, until this is unset again. Unset: no."""
+
     proxy_user: OnKubernetes[str | None] = None
+    """The user in whose name Hadoop is asked."""
+
     image: OnKubernetes[str | None] = None
-    image_pull_policy: OnKubernetes[str | None] = None
+    """The image of driver and executors, where they name none themselves."""
+
+    image_pull_policy: OnKubernetes[Literal["Always", "IfNotPresent", "Never"] | None] = None
+    """When the image is pulled. Unset: as Kubernetes does."""
+
     image_pull_secrets: OnKubernetes[list[str] | None] = None
+    """Names of the Secrets by which the image is pulled."""
+
     spark_config_map: OnKubernetes[str | None] = None
+    """A ConfigMap with Spark's configuration files."""
+
     hadoop_config_map: OnKubernetes[str | None] = None
-    volumes: OnKubernetes[list[Any] | None] = None
+    """A ConfigMap with Hadoop's configuration files."""
+
+    volumes: OnKubernetes[list[dict[str, Any]] | None] = None
+    """Kubernetes' volumes, for the `volumeMounts` of driver and executors."""
+
     node_selector: OnKubernetes[dict[str, str] | None] = None
-    python_version: OnKubernetes[str | None] = None
-    memory_overhead_factor: OnKubernetes[str | None] = None
-    monitoring: OnKubernetes[dict[str, Any] | None] = None
+    """Labels that the nodes of driver and executors must have. Not beside a `nodeSelector` of theirs."""
+
+    python_version: OnKubernetes[Literal["2", "3"] | None] = None
+    """The major version of Python. Unset: the image's; only 3 is left."""
+
+    memory_overhead_factor: OnKubernetes[Factor | None] = None
+    """Memory beside the heap as a share of it, a text such as "0.1". Unset: 0.1 for Java and Scala, else 0.4."""
+
+    monitoring: OnKubernetes[Monitoring | None] = None
+    """Spark's metrics for Prometheus."""
+
     batch_scheduler: OnKubernetes[str | None] = None
-    batch_scheduler_options: OnKubernetes[dict[str, Any] | None] = None
-    time_to_live_seconds: OnKubernetes[int | None] = None
-    spark_ui_options: OnKubernetes[dict[str, Any] | None] = Field(default=None, alias="sparkUIOptions")
-    driver_ingress_options: OnKubernetes[list[Any] | None] = None
-    dynamic_allocation: OnKubernetes[dict[str, Any] | None] = None
+    """The batch scheduler that places the pods as a group."""
+
+    batch_scheduler_options: OnKubernetes[BatchSchedulerOptions | None] = None
+    """What the batch scheduler is told."""
+
+    time_to_live_seconds: OnKubernetes[int | None] = Field(default=None, ge=0)
+    """Seconds after its end at which the application is deleted, its results with it. Unset: never."""
+
+    spark_ui_options: OnKubernetes[SparkUIOptions | None] = Field(default=None, alias="sparkUIOptions")
+    """The service and the ingress in front of Spark's UI."""
+
+    driver_ingress_options: OnKubernetes[list[DriverIngress] | None] = None
+    """Services and ingresses in front of other ports of the driver."""
+
+    dynamic_allocation: OnKubernetes[DynamicAllocation | None] = None
+    """Executors that come and go with the work. Unset: `sparkConf` decides."""
+
     driver_pod_disruption_budget: OnKubernetes[bool | None] = None
+    """Whether a PodDisruptionBudget keeps the driver from being evicted. Unset: no."""
+
     failure_retries: OnKubernetes[int | None] = None
+    """Kubeflow's older name of `restartPolicy.onFailureRetries`."""
+
     retry_interval: OnKubernetes[int | None] = None
+    """Kubeflow's older name of `restartPolicy.onFailureRetryInterval`."""
 
     @model_validator(mode="after")
     def _streams_do_not_speculate(self) -> Self:
@@ -211,29 +199,23 @@ class SparkApplicationSpec(ApiModel):
 
 
 class SparkApplication(ApiModel):
-    """One application, as `kubectl apply` and `rekindle run` take it."""
+    """A Spark application: what runs, with what, and what is done when a part of it is slow or lost."""
 
     api_version: Literal["rekindle.dev/v1beta2", "sparkoperator.k8s.io/v1beta2"]
+    """The version of this schema."""
+
     kind: Literal["SparkApplication"]
+    """The kind of the object."""
+
     metadata: Metadata
+    """Name, namespace, labels."""
+
     spec: SparkApplicationSpec
+    """What is to run."""
+
     status: OnKubernetes[dict[str, Any] | None] = None
+    """What the operator knows of the application; written by the operator only."""
 
     def meaningless_locally(self) -> list[str]:
         """Paths of the fields that this manifest sets and one machine gives no meaning, in its order."""
-        return list(_set_for_kubernetes(self, ""))
-
-
-def _set_for_kubernetes(model: BaseModel, path: str) -> list[str]:
-    found = []
-    for name, field in type(model).model_fields.items():
-        value = getattr(model, name)
-        where = f"{path}{field.alias or name}"
-        if any(isinstance(mark, _OnKubernetes) for mark in field.metadata):
-            found += [where] if value is not None else []
-        elif isinstance(value, BaseModel):
-            found += _set_for_kubernetes(value, f"{where}.")
-        elif isinstance(value, list):
-            for index, item in enumerate(value):
-                found += _set_for_kubernetes(item, f"{where}[{index}].") if isinstance(item, BaseModel) else []
-    return found
+        return set_for_kubernetes(self)

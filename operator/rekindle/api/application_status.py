@@ -1,0 +1,218 @@
+"""The status of a SparkApplication: Kubeflow's fields, and beside them what was decided and why."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from rekindle.api.model import ApiModel
+
+
+class ApplicationState(StrEnum):
+    """Where an application is. The names are Kubeflow's, so that what reads them goes on working."""
+
+    NEW = ""
+    SUBMITTED = "SUBMITTED"
+    RUNNING = "RUNNING"
+    PENDING_RERUN = "PENDING_RERUN"
+    INVALIDATING = "INVALIDATING"
+    SUSPENDING = "SUSPENDING"
+    SUSPENDED = "SUSPENDED"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether nothing runs and nothing will, unless the spec is edited."""
+        return self in (ApplicationState.COMPLETED, ApplicationState.FAILED)
+
+
+class FailureCause(StrEnum):
+    """What ended an attempt; each cause has a budget of its own."""
+
+    SUBMISSION = "Submission"
+    """The API server refused an object of the attempt, or the spec cannot be used."""
+
+    APPLICATION = "Application"
+    """The driver ran and ended with an error of its own."""
+
+    INFRASTRUCTURE = "Infrastructure"
+    """Node lost, evicted, killed, image not pulled, not scheduled, not started in time."""
+
+
+class StatusModel(ApiModel):
+    """A part of the status; what a newer operator wrote into it is left out, not refused."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class StateReport(StatusModel):
+    """The application's state and, where something is wrong, what."""
+
+    state: ApplicationState = ApplicationState.NEW
+    """SUBMITTED, RUNNING, PENDING_RERUN, INVALIDATING, SUSPENDING, SUSPENDED, COMPLETED or FAILED."""
+
+    error_message: str = ""
+    """What failed, in a sentence; empty while nothing has."""
+
+
+class DriverInfo(StatusModel):
+    """The driver of the current attempt."""
+
+    pod_name: str = ""
+    """Its pod."""
+
+    pod_uid: str = ""
+    """The pod's uid, once it has been seen: a pod of that name with another uid is not this driver."""
+
+    node_name: str = ""
+    """The node it was placed on."""
+
+    web_ui_service_name: str = Field(default="", alias="webUIServiceName")
+    """The service in front of the driver."""
+
+    web_ui_port: int = Field(default=0, alias="webUIPort")
+    """The port of the driver's UI at that service."""
+
+    web_ui_address: str = Field(default="", alias="webUIAddress")
+    """Host and port of the driver's UI inside the cluster."""
+
+    exit_code: int | None = None
+    """The exit code of the driver's container, once it has ended."""
+
+    log_tail: str = ""
+    """The last lines of a failed driver's log."""
+
+
+class Transition(StatusModel):
+    """One change of state."""
+
+    state: ApplicationState
+    """The state that was entered."""
+
+    at: str
+    """When, RFC 3339 in UTC."""
+
+    attempt: int
+    """The attempt, from 1; 0 before the first."""
+
+    reason: str
+    """Why, in one word."""
+
+    message: str = ""
+    """Why, in a sentence."""
+
+
+class Condition(StatusModel):
+    """One aspect of the application, as `kubectl wait --for=condition=...` reads it."""
+
+    type: str
+    """Accepted, DriverRunning, Succeeded or Failed."""
+
+    status: Literal["True", "False", "Unknown"]
+    """Whether it holds."""
+
+    reason: str
+    """Why, in one word."""
+
+    message: str = ""
+    """Why, in a sentence."""
+
+    last_transition_time: str
+    """When `status` last changed, RFC 3339 in UTC."""
+
+    observed_generation: int = 0
+    """The generation of the spec that this was said of."""
+
+
+class ExecutorCounts(StatusModel):
+    """How many executor pods of the current attempt are in each phase."""
+
+    pending: int = 0
+    """Not placed, or not started."""
+
+    running: int = 0
+    """Running."""
+
+    succeeded: int = 0
+    """Ended with exit code 0."""
+
+    failed: int = 0
+    """Ended otherwise."""
+
+    ever_started: bool = False
+    """Whether one has run in this attempt."""
+
+
+class RestartCounts(StatusModel):
+    """Restarts since the first submission or the last reset, by cause."""
+
+    submission: int = 0
+    """After refused submissions."""
+
+    application: int = 0
+    """After errors of the application."""
+
+    infrastructure: int = 0
+    """After failures of the infrastructure."""
+
+
+class ApplicationStatus(StatusModel):
+    """What the operator knows of an application. Written by the operator only."""
+
+    observed_generation: int = 0
+    """The generation of the spec that the operator last acted on."""
+
+    application_state: StateReport = Field(default_factory=StateReport)
+    """The state."""
+
+    attempt: int = 0
+    """The current attempt, from 1; 0 before the first. It is written before any object of it is made."""
+
+    spark_application_id: str = ""
+    """Spark's id of the current attempt (`spark.app.id`)."""
+
+    submission_id: str = Field(default="", alias="submissionID")
+    """The uid of this application and the attempt: what all names are made from."""
+
+    submitted_generation: int = 0
+    """The generation of the spec that the current attempt runs."""
+
+    submitted_digest: str = ""
+    """Digest of what of the spec the current attempt depends on: an edit of anything else restarts nothing."""
+
+    running_since: str | None = None
+    """When the current attempt's driver was first seen running, RFC 3339 in UTC."""
+
+    submission_attempts: int = 0
+    """How often this run was submitted."""
+
+    execution_attempts: int = 0
+    """How often a driver of it was started."""
+
+    last_submission_attempt_time: str | None = None
+    """When the current attempt was begun, RFC 3339 in UTC."""
+
+    termination_time: str | None = None
+    """When the application ended, RFC 3339 in UTC."""
+
+    next_attempt_time: str | None = None
+    """While PENDING_RERUN: when the next attempt begins at the earliest, RFC 3339 in UTC."""
+
+    restarts: RestartCounts = Field(default_factory=RestartCounts)
+    """Restarts by cause."""
+
+    driver_info: DriverInfo = Field(default_factory=DriverInfo)
+    """The driver of the current attempt."""
+
+    executors: ExecutorCounts = Field(default_factory=ExecutorCounts)
+    """The executors of the current attempt, counted."""
+
+    executor_state: dict[str, str] = Field(default_factory=dict)
+    """Executor pod to PENDING, RUNNING, COMPLETED or FAILED; at most a hundred, the newest of those that run first."""
+
+    conditions: list[Condition] = Field(default_factory=list)
+    """Accepted, DriverRunning, Succeeded, Failed."""
+
+    transitions: list[Transition] = Field(default_factory=list)
+    """The last thirty-two changes of state, oldest first."""
