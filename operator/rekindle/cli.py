@@ -1,4 +1,4 @@
-"""The command line: `rekindle run`, `explain`, `inspect`, `rerun` and `version`."""
+"""The command line: `rekindle run`, `explain`, `inspect` and `rerun` here; `submit` and its kin on a cluster."""
 
 import argparse
 import sys
@@ -17,6 +17,7 @@ from rekindle.local.restarts import INTERRUPTED, USAGE
 from rekindle.local.run import RunOptions, explain_application, run_application
 from rekindle.local.screen import PlainScreen, make_screen
 from rekindle.local.supervisor import Outcome
+from rekindle.remote.commands import add_commands
 from rekindle.runtime.errors import RekindleError
 from rekindle.runtime.store import Store
 
@@ -25,7 +26,7 @@ exit codes:
   0    finished
   1    the pipeline failed: user code raised, or a failure budget is used up
   2    usage: a bad command line, manifest or pipeline
-  3    the environment: no Java, no cluster, a driver lost too often
+  3    the environment: no Java, no cluster or one that refuses, a driver lost too often
   4    the store was refused: another application's, a newer version's, damaged, in use, full
   130  stopped by Ctrl-C; the next run goes on from what is stored
 """
@@ -81,6 +82,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_explain(commands)
     _add_inspect(commands)
     _add_rerun(commands)
+    add_commands(commands)
     about = commands.add_parser("version", help="versions of rekindle, PySpark and Python")
     about.set_defaults(command=_version)
     return parser

@@ -1,0 +1,239 @@
+"""Calls to the API server with plain JSON objects, over the official client's connection and credentials.
+
+Every call has a deadline. An answer that is no success becomes one of three errors, since callers do three
+things: go on (Gone, Taken), tell the user (Refused), or try again later (Unavailable).
+"""
+
+import json
+import os
+from collections.abc import AsyncIterator, Mapping
+from typing import cast
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from rekindle.controller.resources import Object, Resource
+
+_CALL_SECONDS = 15.0
+_WATCH_SECONDS = 240
+_SILENT_SECONDS = 300.0  # a watch that says nothing beyond its own end is dead
+_PAGE = 500
+
+MERGE = "application/merge-patch+json"
+JSON = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+class KubeError(Exception):
+    """A call that did not do what was asked. `status` is the HTTP status, 0 where there was no answer."""
+
+    def __init__(self, status: int, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class Gone(KubeError):
+    """404: there is no such object; or 410: the version asked for is too old."""
+
+
+class Taken(KubeError):
+    """409: the name is taken, or the object has changed since it was read."""
+
+
+class Refused(KubeError):
+    """Another 4xx: the server will say the same again, so somebody has to change something."""
+
+
+class Unavailable(KubeError):
+    """No answer in time, 429 or 5xx: try again later."""
+
+
+class Kube:
+    """A connection to the API server. Close it."""
+
+    def __init__(self, api_client: client.ApiClient) -> None:
+        self._client = api_client
+
+    @classmethod
+    async def connect(cls) -> "Kube":
+        """With the pod's service account, else with the kubeconfig. OSError where there is neither."""
+        configuration = client.Configuration()
+        path = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
+        try:
+            if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+                config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            elif any(os.path.exists(file) for file in path.split(os.pathsep)):
+                await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+            else:
+                raise OSError(f"no cluster: there is no {path}; set KUBECONFIG, or run in a pod")
+        except config.ConfigException as error:
+            raise OSError(f"no cluster: {path}: {error}") from None
+        return cls(client.ApiClient(configuration=configuration))
+
+    async def close(self) -> None:
+        """End all connections."""
+        await self._client.close()  # type: ignore[no-untyped-call]
+
+    async def get(self, resource: Resource, namespace: str | None, name: str) -> Object:
+        """The object. Raises Gone."""
+        return await self._call("GET", resource.path(namespace, name))
+
+    async def list_all(self, resource: Resource, namespace: str | None, selector: str = "") -> tuple[list[Object], str]:
+        """All objects, page by page, and the version that a watch goes on from."""
+        items: list[Object] = []
+        token = ""
+        while True:
+            query = {"limit": str(_PAGE), "labelSelector": selector, "continue": token}
+            page = await self._call("GET", resource.path(namespace), query=query)
+            items += page.get("items") or ()
+            token = page["metadata"].get("continue") or ""
+            if not token:
+                return items, str(page["metadata"]["resourceVersion"])
+
+    async def create(self, resource: Resource, namespace: str | None, body: Object, *, dry_run: bool = False) -> Object:
+        """Make the object; an unknown field in it is refused. Raises Taken, Refused."""
+        query = {"fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
+        return await self._call("POST", resource.path(namespace), query=query, body=_typed(resource, body))
+
+    async def apply(self, resource: Resource, namespace: str | None, body: Object, *, manager: str) -> Object:
+        """Server-side apply: what `manager` wants of the object, made or changed. Raises Refused."""
+        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+        path = resource.path(namespace, body["metadata"]["name"])
+        return await self._call("PATCH", path, query=query, body=_typed(resource, body), content_type=APPLY)
+
+    async def replace(self, resource: Resource, namespace: str | None, body: Object) -> Object:
+        """Write the object where it still has the version in `body`. Raises Taken, Gone."""
+        path = resource.path(namespace, body["metadata"]["name"])
+        return await self._call("PUT", path, body=_typed(resource, body))
+
+    async def patch(
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        body: Object | list[Object],
+        *,
+        subresource: str | None = None,
+    ) -> Object:
+        """Change the object by a merge patch (a mapping) or a JSON patch (a list)."""
+        kind = JSON if isinstance(body, list) else MERGE
+        return await self._call("PATCH", resource.path(namespace, name, subresource), body=body, content_type=kind)
+
+    async def delete(
+        self, resource: Resource, namespace: str | None, name: str, *, uid: str | None = None, grace: int | None = None
+    ) -> bool:
+        """Delete the object, with `uid` only that very one; False where it is gone already."""
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        try:
+            await self._call("DELETE", resource.path(namespace, name), body=options)
+        except (Gone, Taken):  # 409: the name is another object's by now
+            return False
+        return True
+
+    async def log(self, namespace: str, pod: str, container: str, *, lines: int, most_bytes: int) -> str:
+        """The end of a container's log. Raises Gone, Refused."""
+        query = {"container": container, "tailLines": str(lines), "limitBytes": str(most_bytes)}
+        response = await self._send("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query=query)
+        raw = await self._read(response)
+        return raw.decode(errors="replace")
+
+    async def watch(
+        self, resource: Resource, namespace: str | None, selector: str, version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Changes after `version`: type and object, bookmarks too, until the server ends the stream. Raises Gone."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "labelSelector": selector,
+            "resourceVersion": version,
+            "timeoutSeconds": str(_WATCH_SECONDS),
+        }
+        response = await self._send("GET", resource.path(namespace), query=query, timeout=_SILENT_SECONDS)
+        try:
+            async for line in response.content:
+                event = json.loads(line)
+                if event["type"] == "ERROR":
+                    status = event["object"]
+                    raise _error(status.get("code", 0), json.dumps(status))
+                yield event["type"], event["object"]
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise Unavailable(0, f"the watch of {resource.plural} broke: {error or type(error).__name__}") from None
+        finally:
+            response.close()
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+    ) -> Object:
+        response = await self._send(method, path, query=query, body=body, content_type=content_type)
+        raw = await self._read(response)
+        try:
+            return cast(Object, json.loads(raw))
+        except ValueError:
+            raise Unavailable(0, f"{method} {path}: the answer is not JSON") from None
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = "application/json",
+        timeout: float = _CALL_SECONDS,
+    ) -> aiohttp.ClientResponse:
+        """The response of a success, its body not read yet."""
+        parameters = [(name, value) for name, value in (query or {}).items() if value]
+        request = await self._client.param_serialize(
+            method,
+            path,
+            query_params=parameters,
+            header_params={"Accept": "application/json", "Content-Type": content_type},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        try:
+            answer = await self._client.call_api(*request, _request_timeout=timeout)
+            response = cast(aiohttp.ClientResponse, answer.response)
+            if response.status >= 400:
+                raise _error(response.status, (await response.read()).decode(errors="replace"))
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from None
+        return response
+
+    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+        try:
+            return await response.read()
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise Unavailable(0, f"the answer broke off: {error or type(error).__name__}") from None
+
+
+def _typed(resource: Resource, body: Object) -> Object:
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
+
+
+def _error(status: int, text: str) -> KubeError:
+    """The error of an answer: its own message where it has one."""
+    try:
+        answer = json.loads(text)
+        message, reason = str(answer["message"]), str(answer.get("reason") or "")
+    except (ValueError, KeyError, TypeError):
+        message, reason = text.strip()[:500] or f"HTTP status {status}", ""
+    kind: type[KubeError] = Refused
+    if status in (404, 410):
+        kind = Gone
+    elif status == 409:
+        kind = Taken
+    elif status == 429 or status >= 500 or status == 0:
+        kind = Unavailable
+    return kind(status, message, reason)

@@ -1,0 +1,106 @@
+"""Only one operator works: the holder of a Lease, compared and swapped by its resourceVersion.
+
+The official client's election neither gives the Lease back when it stops, nor bounds a call that hangs beyond the
+Lease's end, and a lost connection ends it; here the holder stops working before another may begin.
+"""
+
+import asyncio
+import logging
+import time
+
+from rekindle.controller.clock import format_micro_time
+from rekindle.controller.kube import Gone, Kube, KubeError, Taken
+from rekindle.controller.resources import LEASE, Object
+
+log = logging.getLogger(__name__)
+
+
+class LeaseElection:
+    """One candidate for the Lease `name` in `namespace`."""
+
+    def __init__(self, kube: Kube, namespace: str, name: str, identity: str, seconds: float) -> None:
+        self._kube, self._namespace, self._name = kube, namespace, name
+        self._identity, self._seconds = identity, seconds
+        self._seen = ""  # the version at which the present holder was last seen to have renewed
+        self._seen_at = 0.0
+        self.is_leader = False
+
+    async def acquire(self) -> None:
+        """Wait until the Lease is ours."""
+        told = ""
+        while not self.is_leader:
+            try:
+                holder = await self._try()
+            except KubeError as error:
+                log.warning("the Lease %s cannot be asked for: %s", self._name, error)
+            else:
+                if holder != told and holder != self._identity:
+                    log.info("waiting: %s holds the Lease %s", holder, self._name)
+                told = holder
+            if not self.is_leader:
+                await asyncio.sleep(self._seconds / 5)
+        log.info("%s holds the Lease %s now", self._identity, self._name)
+
+    async def keep(self) -> None:
+        """Renew the Lease; returns when it is lost, early enough that nobody else has it yet."""
+        renewed = time.monotonic()
+        while True:
+            await asyncio.sleep(self._seconds / 5)
+            left = renewed + self._seconds * 2 / 3 - time.monotonic()
+            try:
+                async with asyncio.timeout(max(left, 0.0)):
+                    await self._try()
+                renewed = time.monotonic()
+            except (KubeError, TimeoutError) as error:
+                log.warning("the Lease %s was not renewed: %s", self._name, error or "no answer")
+            if not self.is_leader or time.monotonic() - renewed > self._seconds * 2 / 3:
+                self.is_leader = False
+                return
+
+    async def release(self) -> None:
+        """Give the Lease back, so that the next operator need not wait for its end."""
+        if not self.is_leader:
+            return
+        self.is_leader = False
+        try:
+            async with asyncio.timeout(self._seconds / 3):
+                lease = await self._kube.get(LEASE, self._namespace, self._name)
+                if lease["spec"].get("holderIdentity") == self._identity:
+                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                    await self._kube.replace(LEASE, self._namespace, lease)
+        except (KubeError, TimeoutError) as error:
+            log.warning("the Lease %s was not given back: %s", self._name, error)
+
+    async def _try(self) -> str:
+        """Take or renew the Lease if it is free, over or ours; the name of its holder."""
+        try:
+            lease = await self._kube.get(LEASE, self._namespace, self._name)
+        except Gone:
+            lease = {"metadata": {"name": self._name}, "spec": {}}
+        spec = lease["spec"]
+        holder = str(spec.get("holderIdentity") or "")
+        if holder and holder != self._identity and not self._is_over(lease):
+            self.is_leader = False
+            return holder
+        now = format_micro_time(time.time())
+        if holder != self._identity:
+            spec |= {"acquireTime": now, "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
+        spec |= {"holderIdentity": self._identity, "leaseDurationSeconds": int(self._seconds), "renewTime": now}
+        try:
+            if "resourceVersion" in lease["metadata"]:
+                await self._kube.replace(LEASE, self._namespace, lease)
+            else:
+                await self._kube.create(LEASE, self._namespace, lease)
+        except Taken:  # somebody was faster
+            self.is_leader = False
+            return "another operator"
+        self.is_leader = True
+        return self._identity
+
+    def _is_over(self, lease: Object) -> bool:
+        """Whether the holder has not renewed for its whole duration by our own clock; clocks of others are not read."""
+        version = str(lease["metadata"]["resourceVersion"])
+        now = time.monotonic()
+        if version != self._seen:
+            self._seen, self._seen_at = version, now
+        return now - self._seen_at > float(lease["spec"].get("leaseDurationSeconds") or self._seconds)

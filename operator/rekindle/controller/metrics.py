@@ -1,0 +1,41 @@
+"""The operator's Prometheus metrics, in a registry of their own."""
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+
+class Metrics:
+    """What the operator counts."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.applications = Gauge(
+            "rekindle_applications", "Applications by state.", ["namespace", "state"], registry=self.registry
+        )
+        self.transitions = Counter(
+            "rekindle_application_transitions",
+            "Changes of state: the state entered and why.",
+            ["namespace", "state", "reason"],
+            registry=self.registry,
+        )
+        self.submissions = Counter("rekindle_submissions", "Submissions by result.", ["result"], registry=self.registry)
+        self.submission_seconds = Histogram(
+            "rekindle_submission_seconds",
+            "Seconds to make all objects of an attempt.",
+            buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+            registry=self.registry,
+        )
+        self.events_dropped = Counter(
+            "rekindle_events_dropped", "Events that were not sent: too many, or refused.", registry=self.registry
+        )
+        self.looks = Counter(
+            "rekindle_reconciles", "Looks at an application by result.", ["result"], registry=self.registry
+        )
+        self.look_seconds = Histogram(
+            "rekindle_reconcile_seconds", "Seconds of a look at an application.", registry=self.registry
+        )
+        self.queue_depth = Gauge("rekindle_queue_depth", "Applications waiting for a look.", registry=self.registry)
+        self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self.registry)

@@ -1,0 +1,253 @@
+"""One look at an application: gather the facts, decide, write the status, take the steps.
+
+The order makes every interruption harmless. What ends things comes before the status that says they ended; a
+submission comes after the status that says which attempt it is. Each step can be taken twice.
+"""
+
+import logging
+import time
+from dataclasses import replace
+
+from rekindle.api.application_status import ApplicationState, ApplicationStatus
+from rekindle.controller.clock import parse_time
+from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts
+from rekindle.controller.event_recorder import EventRecorder
+from rekindle.controller.executor_facts import executor_facts
+from rekindle.controller.informer import Informer
+from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken
+from rekindle.controller.lifecycle import (
+    CleanUp,
+    Decision,
+    DeleteApplication,
+    DeleteDriver,
+    ReleaseFinalizer,
+    Step,
+    Submit,
+    View,
+    decide,
+)
+from rekindle.controller.logs import looked_at
+from rekindle.controller.metrics import Metrics
+from rekindle.controller.reading import read_spec, read_status
+from rekindle.controller.resources import (
+    CONFIG_MAP,
+    NODE,
+    POD,
+    SERVICE,
+    SPARK_APPLICATION,
+    Key,
+    Object,
+    Resource,
+    is_owned_by,
+    labels_of,
+    owner_reference,
+    uid_of,
+)
+from rekindle.controller.status import as_patch
+from rekindle.controller.store import ApplicationStore
+from rekindle.controller.submission import names as labels
+from rekindle.controller.submission.driver_pod import CONTAINER
+from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.submission.objects import Made, attempt_objects
+
+log = logging.getLogger(__name__)
+
+FINALIZER = "rekindle.dev/driver"
+
+_LOG_LINES, _LOG_BYTES = 20, 4096
+_WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
+
+
+class Reconciler:
+    """Looks at applications. Holds no state of its own: all of it is in the API."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        store: ApplicationStore,
+        pods: Informer,
+        nodes: Informer | None,
+        events: EventRecorder,
+        metrics: Metrics,
+    ) -> None:
+        self._kube, self._store, self._pods, self._nodes = kube, store, pods, nodes
+        self._events, self._metrics = events, metrics
+
+    async def look(self, key: Key) -> float | None:
+        """Bring the application one step on; seconds until it wants to be looked at again, None for no time."""
+        body = self._store.get(key)
+        if body is None:
+            return None
+        looked_at.set((str(key), uid_of(body)))
+        if "deletionTimestamp" not in body["metadata"] and FINALIZER not in body["metadata"].get("finalizers", ()):
+            await self._hold(body)
+            return 0.0
+        view = await self._view(body)
+        return await self._apply(body, view, decide(view))
+
+    async def _hold(self, body: Object) -> None:
+        """Put our finalizer on it before anything is made for it."""
+        finalizers = [*(body["metadata"].get("finalizers") or ()), FINALIZER]
+        await self._patch(body, {"metadata": {"finalizers": finalizers}})
+
+    async def _view(self, body: Object) -> View:
+        metadata, read, status = body["metadata"], read_spec(body), read_status(body)
+        names = AttemptNames(metadata["name"], uid_of(body), status.attempt)
+        deletion = metadata.get("deletionTimestamp")
+        view = View(
+            name=metadata["name"],
+            namespace=metadata["namespace"],
+            uid=uid_of(body),
+            generation=int(metadata.get("generation") or 0),
+            status=status,
+            application=read.application,
+            problems=read.problems,
+            digest=read.digest,
+            deleted_at=parse_time(deletion) if deletion else None,
+            now=time.time(),
+        )
+        driver = await self._driver(view, names) if status.attempt else None
+        return replace(
+            view,
+            driver=driver,
+            others=await self._other_drivers(view, names),
+            executors=executor_facts(self._executors(view, driver), status.executors.ever_started),
+            log_tail=await self._log_tail(view, driver),
+        )
+
+    async def _driver(self, view: View, names: AttemptNames) -> DriverFacts | None:
+        """The driver of the present attempt. That a pod or a node is gone is never taken from a copy."""
+        pod = self._pods.get(Key(view.namespace, names.driver_pod))
+        is_over = view.status.application_state.state.is_terminal
+        if pod is None and view.status.driver_info.pod_uid and not is_over:
+            pod = await self._live(POD, view.namespace, names.driver_pod)
+        if pod is None or not is_owned_by(pod, view.uid):
+            return None
+        known = view.status.driver_info.pod_uid
+        return await self._facts(pod) if known in ("", uid_of(pod)) else None
+
+    async def _facts(self, pod: Object) -> DriverFacts:
+        name = pod["spec"].get("nodeName")
+        if self._nodes is None or not name:
+            return driver_facts(pod, None, node_known=False)
+        node = self._nodes.get(Key("", name)) or await self._live(NODE, None, name)
+        return driver_facts(pod, node)
+
+    async def _live(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
+        try:
+            return await self._kube.get(resource, namespace, name)
+        except Gone:
+            return None
+
+    async def _other_drivers(self, view: View, names: AttemptNames) -> list[DriverFacts]:
+        pods = [
+            pod
+            for pod in self._pods.of(view.uid)
+            if labels_of(pod).get(labels.SPARK_ROLE) == "driver"
+            and pod["metadata"]["name"] != (names.driver_pod if names.attempt else "")
+            and is_owned_by(pod, view.uid)
+        ]
+        found = [await self._facts(pod) for pod in pods]
+        return [facts for facts in found if not facts.proven_gone]
+
+    def _executors(self, view: View, driver: DriverFacts | None) -> list[Object]:
+        """Pods that the driver made, by its ownership: labels can be forged."""
+        owner = driver.pod_uid if driver is not None else view.status.driver_info.pod_uid
+        return [pod for pod in self._pods.of(view.uid) if owner and is_owned_by(pod, owner)]
+
+    async def _log_tail(self, view: View, driver: DriverFacts | None) -> str:
+        if driver is None or driver.phase is not DriverPhase.FAILED or driver.exit_code is None:
+            return ""
+        if view.status.application_state.state not in _WATCHED:
+            return ""
+        try:
+            return await self._kube.log(
+                view.namespace, driver.pod_name, CONTAINER, lines=_LOG_LINES, most_bytes=_LOG_BYTES
+            )
+        except KubeError as error:
+            log.info("no log of %s: %s", driver.pod_name, error)
+            return ""
+
+    async def _apply(self, body: Object, view: View, decision: Decision) -> float | None:
+        for step in decision.steps:
+            if isinstance(step, CleanUp):
+                await self._clean_up(view, step)
+        body = await self._write(body, decision.status)
+        self._tell(body, view.status, decision)
+        for step in decision.steps:
+            if isinstance(step, Submit):
+                if (refusal := await self._submit(body, view, decision.status)) is not None:
+                    refused = replace(view, status=decision.status, submission_error=refusal)
+                    return await self._apply(body, refused, decide(refused))
+            else:
+                await self._take(body, view, step)
+        return decision.delay
+
+    def _tell(self, body: Object, before: ApplicationStatus, decision: Decision) -> None:
+        after = decision.status
+        if len(after.transitions) and after.transitions[-1:] != before.transitions[-1:]:
+            entered = after.transitions[-1]
+            state = entered.state.value
+            self._metrics.transitions.labels(body["metadata"]["namespace"], state, entered.reason).inc()
+            log.info("attempt %d: %s, %s: %s", entered.attempt, state, entered.reason, entered.message)
+        for said in decision.events:
+            self._events.record(body, said)
+            if said.type == "Warning":
+                log.warning("%s: %s", said.reason, said.message)
+
+    async def _write(self, body: Object, status: ApplicationStatus) -> Object:
+        """Store the status if it changed. Raises Taken where the application has changed meanwhile."""
+        patch = as_patch(body.get("status"), status)
+        return body if patch is None else await self._patch(body, {"status": patch}, subresource="status")
+
+    async def _patch(self, body: Object, patch: Object, subresource: str | None = None) -> Object:
+        metadata = body["metadata"]
+        versioned = {**patch, "metadata": {"resourceVersion": metadata["resourceVersion"], **patch.get("metadata", {})}}
+        stored = await self._kube.patch(
+            SPARK_APPLICATION, metadata["namespace"], metadata["name"], versioned, subresource=subresource
+        )
+        self._store.put(stored)
+        return stored
+
+    async def _submit(self, body: Object, view: View, status: ApplicationStatus) -> str | None:
+        """Make what of the attempt is not there; what the API server refused, in words."""
+        assert view.application is not None
+        owner = owner_reference(body, SPARK_APPLICATION)
+        names = view.names(status.attempt)
+        began = time.monotonic()
+        for made in attempt_objects(view.application, names, view.namespace, owner):
+            try:
+                await self._create(view, made)
+            except (Refused, Taken) as error:
+                self._metrics.submissions.labels("refused").inc()
+                return f"{made.resource.kind} {made.name} was refused: {error}"
+        self._metrics.submissions.labels("made").inc()
+        self._metrics.submission_seconds.observe(time.monotonic() - began)
+        return None
+
+    async def _create(self, view: View, made: Made) -> None:
+        """Get or create. Raises Refused, and Taken where the name is somebody else's."""
+        try:
+            await self._kube.create(made.resource, view.namespace, made.body)
+        except Taken:
+            there = await self._live(made.resource, view.namespace, made.name)
+            if there is not None and not is_owned_by(there, view.uid):
+                raise
+
+    async def _take(self, body: Object, view: View, step: Step) -> None:
+        if isinstance(step, DeleteDriver):
+            grace = 0 if step.at_once else None
+            await self._kube.delete(POD, view.namespace, step.pod_name, uid=step.pod_uid, grace=grace)
+        elif isinstance(step, ReleaseFinalizer):
+            left = [name for name in body["metadata"].get("finalizers") or () if name != FINALIZER]
+            if len(left) != len(body["metadata"].get("finalizers") or ()):
+                await self._patch(body, {"metadata": {"finalizers": left}})
+        elif isinstance(step, DeleteApplication):
+            await self._kube.delete(SPARK_APPLICATION, view.namespace, view.name, uid=view.uid)
+
+    async def _clean_up(self, view: View, step: CleanUp) -> None:
+        names = view.names(step.attempt)
+        for pod in self._executors(view, view.driver):
+            await self._kube.delete(POD, view.namespace, pod["metadata"]["name"], uid=uid_of(pod))
+        await self._kube.delete(SERVICE, view.namespace, names.service)
+        await self._kube.delete(CONFIG_MAP, view.namespace, names.config_map)

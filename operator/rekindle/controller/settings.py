@@ -1,0 +1,37 @@
+"""What the operator is told when it starts: flags, and the same as environment variables."""
+
+import os
+import socket
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorSettings:
+    """Settings of one operator process."""
+
+    namespaces: tuple[str, ...] = ()
+    """Namespaces whose applications it runs; empty is all of them."""
+
+    operator_namespace: str = field(default_factory=lambda: os.environ.get("POD_NAMESPACE", "default"))
+    """Where its Lease is."""
+
+    identity: str = field(default_factory=socket.gethostname)
+    """Its name in the Lease and in events: the pod's name."""
+
+    lease_name: str = "rekindle-operator"
+    """The Lease that only one operator holds at a time."""
+
+    lease_seconds: float = 15.0
+    """After so long without a renewal another operator takes over."""
+
+    watch_nodes: bool = True
+    """Follow Node objects, which needs a cluster role; without them a lost node is seen by its pods only."""
+
+    workers: int = 10
+    """Applications looked at at the same time."""
+
+    port: int = 8080
+    """Port of /healthz, /readyz and /metrics."""
+
+    log_format: str = "json"
+    """`json` or `text`."""

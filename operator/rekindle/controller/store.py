@@ -1,0 +1,46 @@
+"""The applications as last seen, from Kopf's watch and from the answers to our own writes, whichever is newer."""
+
+from collections.abc import Callable, Iterator
+
+from rekindle.controller.resources import Key, Object, key_of, uid_of
+
+
+class ApplicationStore:
+    """Namespace and name to the stored object."""
+
+    def __init__(self, changed: Callable[[Key], None]) -> None:
+        """`changed` is told of each key that was put or removed."""
+        self._bodies: dict[Key, Object] = {}
+        self._changed = changed
+
+    def get(self, key: Key) -> Object | None:
+        return self._bodies.get(key)
+
+    def put(self, body: Object) -> None:
+        """Keep `body`, unless what is there is newer."""
+        key = key_of(body)
+        there = self._bodies.get(key)
+        if there is not None and uid_of(there) == uid_of(body) and _version(there) > _version(body):
+            return
+        body["metadata"].pop("managedFields", None)
+        self._bodies[key] = body
+        self._changed(key)
+
+    def remove(self, body: Object) -> None:
+        """Forget the object with this uid."""
+        key = key_of(body)
+        there = self._bodies.get(key)
+        if there is not None and uid_of(there) == uid_of(body):
+            del self._bodies[key]
+            self._changed(key)
+
+    def __iter__(self) -> Iterator[Object]:
+        return iter(list(self._bodies.values()))
+
+    def __len__(self) -> int:
+        return len(self._bodies)
+
+
+def _version(body: Object) -> int:
+    """Kubernetes guarantees since 1.35, and has always kept to it, that these are ordered whole numbers."""
+    return int(body["metadata"]["resourceVersion"])

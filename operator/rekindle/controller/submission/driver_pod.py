@@ -1,0 +1,101 @@
+"""The driver's pod: what Spark's own submission would make, without its JVM."""
+
+from typing import Any
+
+from rekindle.api.spark_application import SparkApplication, SparkApplicationSpec
+from rekindle.controller.resources import Object
+from rekindle.controller.submission import names as labels
+from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.submission.pod_fields import (
+    add_container_fields,
+    add_metadata,
+    add_pod_fields,
+    from_template,
+)
+from rekindle.controller.submission.properties import (
+    BLOCK_MANAGER_PORT,
+    CONF_DIR,
+    DRIVER_PORT,
+    PROPERTIES,
+    UI_PORT,
+)
+from rekindle.controller.submission.quantities import driver_resources
+
+CONTAINER = "spark-kubernetes-driver"
+_CONF_VOLUME, _LOCAL_VOLUME, _LOCAL_DIR = "spark-conf-volume-driver", "spark-local-dir-1", "/var/data/spark-local"
+_GRACE_SECONDS = 30
+
+
+def driver_pod(application: SparkApplication, names: AttemptNames, owner: Object) -> Object:
+    """The pod of the attempt's driver."""
+    spec = application.spec
+    pod, container = from_template(spec.driver.template, CONTAINER)
+    add_metadata(pod, {**(spec.driver.labels or {}), **driver_labels(application, names)}, spec.driver.annotations)
+    pod["metadata"] |= {"name": names.driver_pod, "ownerReferences": [owner]}
+    add_pod_fields(pod, spec, spec.driver)
+    _fill(container, application, names)
+    add_container_fields(container, spec.driver)
+    _local_dirs(pod["spec"], container)
+    pod["spec"] |= {"restartPolicy": "Never"}
+    pod["spec"].setdefault("terminationGracePeriodSeconds", _GRACE_SECONDS)
+    pod["spec"]["volumes"] = [*pod["spec"].get("volumes", ()), _conf_volume(names)]
+    return pod
+
+
+def driver_labels(application: SparkApplication, names: AttemptNames) -> dict[str, str]:
+    """Our labels and Spark's own."""
+    return {
+        **names.labels,
+        labels.SPARK_ROLE: "driver",
+        labels.SPARK_SELECTOR: names.spark_application_id,
+        labels.SPARK_APP_NAME: application.metadata.name,
+        labels.SPARK_VERSION: application.spec.spark_version,
+    }
+
+
+def _fill(container: Object, application: SparkApplication, names: AttemptNames) -> None:
+    spec = application.spec
+    container |= {
+        "image": spec.driver.image or spec.image or spec.spark_conf.get("spark.kubernetes.container.image"),
+        "imagePullPolicy": spec.image_pull_policy or "IfNotPresent",
+        "args": ["driver", *_arguments(spec)],
+        "resources": {**container.get("resources", {}), **driver_resources(spec)},
+        "env": [*container.get("env", ()), *_environment(names)],
+        "ports": [*container.get("ports", ()), *_ports()],
+        "volumeMounts": [*container.get("volumeMounts", ()), {"name": _CONF_VOLUME, "mountPath": CONF_DIR}],
+    }
+
+
+def _arguments(spec: SparkApplicationSpec) -> list[str]:
+    """What spark-submit gets. A `local://` file is in the image; PySpark wants such a path bare."""
+    main_class = ["--class", spec.main_class] if spec.main_class else []
+    main_file = spec.main_application_file.removeprefix("local://")
+    return ["--properties-file", f"{CONF_DIR}/{PROPERTIES}", *main_class, main_file, *spec.arguments]
+
+
+def _environment(names: AttemptNames) -> list[Object]:
+    return [
+        {"name": "SPARK_APPLICATION_ID", "value": names.spark_application_id},
+        {"name": "SPARK_DRIVER_BIND_ADDRESS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "SPARK_CONF_DIR", "value": CONF_DIR},
+    ]
+
+
+def _ports() -> list[dict[str, Any]]:
+    known = {"driver-rpc-port": DRIVER_PORT, "blockmanager": BLOCK_MANAGER_PORT, "spark-ui": UI_PORT}
+    return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in known.items()]
+
+
+def _local_dirs(pod: Object, container: Object) -> None:
+    """Scratch space, unless the application mounts its own volumes called spark-local-dir-*."""
+    mounts = container.get("volumeMounts") or []
+    own = [mount["mountPath"] for mount in mounts if mount.get("name", "").startswith("spark-local-dir-")]
+    if not own:
+        pod["volumes"] = [*(pod.get("volumes") or ()), {"name": _LOCAL_VOLUME, "emptyDir": {}}]
+        container["volumeMounts"] = [*mounts, {"name": _LOCAL_VOLUME, "mountPath": _LOCAL_DIR}]
+        own = [_LOCAL_DIR]
+    container["env"] = [*container["env"], {"name": "SPARK_LOCAL_DIRS", "value": ",".join(own)}]
+
+
+def _conf_volume(names: AttemptNames) -> Object:
+    return {"name": _CONF_VOLUME, "configMap": {"name": names.config_map, "defaultMode": 0o644}}

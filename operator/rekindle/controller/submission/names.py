@@ -1,0 +1,71 @@
+"""The names of an attempt's objects: made from the application's uid and the attempt, so that to make them twice
+is to find them made.
+
+Kubernetes allows 63 characters in a label and in a service's name; Spark allows 47 in the prefix of executor pods.
+"""
+
+import hashlib
+from dataclasses import dataclass
+
+LABEL_MANAGED = "rekindle.dev/managed"
+LABEL_APPLICATION = "rekindle.dev/application"
+LABEL_UID = "rekindle.dev/application-uid"
+LABEL_ATTEMPT = "rekindle.dev/attempt"
+
+SPARK_ROLE = "spark-role"
+SPARK_SELECTOR = "spark-app-selector"
+SPARK_APP_NAME = "spark-app-name"
+SPARK_VERSION = "spark-version"
+SPARK_EXECUTOR_ID = "spark-exec-id"
+
+_LONGEST_NAME = 30
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptNames:
+    """The names of one attempt of the application with this name and uid."""
+
+    application: str
+    uid: str
+    attempt: int
+
+    @property
+    def prefix(self) -> str:
+        """What all names of the attempt begin with; at most 47 characters up to the 9,999th attempt."""
+        digest = hashlib.sha256(self.uid.encode()).hexdigest()[:10]
+        return f"{self.application[:_LONGEST_NAME].rstrip('-')}-{digest}-{self.attempt}"
+
+    @property
+    def spark_application_id(self) -> str:
+        """`spark.app.id`, which Spark also makes a label of."""
+        return f"spark-{self.uid.replace('-', '')}-{self.attempt}"
+
+    @property
+    def submission_id(self) -> str:
+        """The uid and the attempt."""
+        return f"{self.uid}-{self.attempt}"
+
+    @property
+    def driver_pod(self) -> str:
+        """The driver's pod."""
+        return f"{self.prefix}-driver"
+
+    @property
+    def service(self) -> str:
+        """The headless service by which executors find the driver."""
+        return f"{self.prefix}-driver-svc"
+
+    @property
+    def config_map(self) -> str:
+        """Spark's properties and the template of executor pods."""
+        return f"{self.prefix}-conf"
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels of every object of the attempt."""
+        return {
+            LABEL_MANAGED: "true",
+            LABEL_APPLICATION: self.application,
+            LABEL_UID: self.uid,
+            LABEL_ATTEMPT: str(self.attempt),
+        }

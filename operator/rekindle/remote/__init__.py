@@ -1,0 +1,1 @@
+"""The command line's side of a cluster: applications sent there, shown and deleted."""

@@ -1,0 +1,160 @@
+"""`rekindle submit`, `list`, `status`, `logs`, `delete` and `crd`: the manifests of `rekindle run`, on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rekindle.controller.kube import Kube
+
+_DELETE_SECONDS = 120.0
+
+ENVIRONMENT = 3
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands to the parser."""
+    _add_submit(commands)
+    listing = _add(commands, "list", _list, "applications of the cluster", "rekindle list -A")
+    listing.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
+    status = _add(
+        commands, "status", _status, "one application: its state, and how it came to it", "rekindle status pi"
+    )
+    status.add_argument("name", metavar="NAME")
+    logs = _add(commands, "logs", _logs, "a driver's log", "rekindle logs pi --attempt 1 --tail 50")
+    logs.add_argument("name", metavar="NAME")
+    logs.add_argument("--attempt", type=int, metavar="N", help="of this attempt (default: the present one)")
+    logs.add_argument("--tail", type=int, metavar="LINES", help="so many lines of the end only")
+    delete = _add(commands, "delete", _delete, "delete an application; its driver ends first", "rekindle delete pi")
+    delete.add_argument("name", metavar="NAME")
+    delete.add_argument("--no-wait", action="store_true", help="do not wait until it is gone")
+    _add_crd(commands)
+
+
+def _add(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    act: Callable[[argparse.Namespace], int],
+    text: str,
+    example: str,
+) -> argparse.ArgumentParser:
+    parser = commands.add_parser(
+        name,
+        help=f"on a cluster: {text}",
+        description=f"{text[:1].upper()}{text[1:]}. The cluster is KUBECONFIG's, or the pod's own.",
+        epilog=f"example:\n  {example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("-n", "--namespace", default="default", help="(default: default)")
+    parser.set_defaults(command=functools.partial(_told, act))
+    return parser
+
+
+def _add_submit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "send a SparkApplication manifest to the cluster"
+    submit = _add(commands, "submit", _submit, text, "rekindle submit pi.yaml --wait")
+    submit.add_argument("manifest", type=Path, metavar="APP.yaml")
+    submit.add_argument("--wait", action="store_true", help="follow it to its end; exit code 1 if it fails")
+    submit.set_defaults(namespace=None)
+
+
+def _add_crd(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    crd = commands.add_parser(
+        "crd",
+        help="the definitions of Rekindle's kinds, for kubectl apply",
+        description="Write the CustomResourceDefinitions to standard output, or as files into a folder.",
+        epilog="examples:\n  rekindle crd | kubectl apply -f -\n  rekindle crd --out crds/",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    crd.add_argument("--out", type=Path, metavar="FOLDER")
+    crd.set_defaults(command=_crd)
+
+
+def _told(act: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Run a command; what the cluster refused is told without a traceback."""
+    try:
+        from rekindle.remote.applications import RemoteError
+    except ModuleNotFoundError as missing:
+        print(f"rekindle: {missing.name} is not installed: pip install 'rekindle[operator]'", file=sys.stderr)
+        return ENVIRONMENT
+    try:
+        return act(options)
+    except RemoteError as error:
+        print(f"rekindle: {error}", file=sys.stderr)
+        return ENVIRONMENT
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from rekindle.remote import applications
+
+    manifest = applications.read_manifest(options.manifest)
+
+    async def act(kube: Kube) -> int:
+        body = await applications.submit(kube, manifest, options.namespace)
+        name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        print(f"submitted {namespace}/{name}", flush=True)
+        code = 0
+        if options.wait:
+            async for status in applications.follow(kube, namespace, name):
+                report = status.application_state
+                print(f"{report.state.value or 'NEW'} attempt {status.attempt} {report.error_message}", flush=True)
+                code = applications.exit_code(report.state)
+        return code
+
+    return applications.on_cluster(act)
+
+
+def _list(options: argparse.Namespace) -> int:
+    from rekindle.remote import applications, tables
+
+    namespace = None if options.all_namespaces else options.namespace
+    bodies = applications.on_cluster(lambda kube: applications.list_applications(kube, namespace))
+    if bodies:
+        tables.show_list(tables.make_console(), bodies)
+    else:
+        where = "in any namespace" if namespace is None else f"in namespace {namespace}"
+        print(f"no applications {where}", file=sys.stderr)
+    return 0
+
+
+def _status(options: argparse.Namespace) -> int:
+    from rekindle.remote import applications, tables
+
+    body = applications.on_cluster(lambda kube: applications.get(kube, options.namespace, options.name))
+    tables.show_status(tables.make_console(), body)
+    return 0
+
+
+def _logs(options: argparse.Namespace) -> int:
+    from rekindle.remote import applications
+
+    text = applications.on_cluster(
+        lambda kube: applications.driver_log(kube, options.namespace, options.name, options.attempt, options.tail)
+    )
+    sys.stdout.write(text)
+    return 0
+
+
+def _delete(options: argparse.Namespace) -> int:
+    from rekindle.remote import applications
+
+    wait = 0.0 if options.no_wait else _DELETE_SECONDS
+    applications.on_cluster(lambda kube: applications.delete(kube, options.namespace, options.name, wait=wait))
+    print(f"deleted {options.namespace}/{options.name}")
+    return 0
+
+
+def _crd(options: argparse.Namespace) -> int:
+    from rekindle.api import crd
+
+    if options.out is None:
+        print("---\n".join(crd.text(kind) for kind in crd.KINDS), end="")
+        return 0
+    for path in crd.write(options.out):
+        print(path)
+    return 0

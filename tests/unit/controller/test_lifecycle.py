@@ -1,0 +1,365 @@
+"""From one state to the next: what a user does, what a cluster does, and what follows."""
+
+import pytest
+
+from rekindle.api.application_status import ApplicationState as State
+from tests.unit.controller.world import RUNNING, SUCCEEDED, World, container, driver, failed, manifest, node
+
+RETRIES = {"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 10}
+
+
+def running(**spec) -> World:
+    world = World(body=manifest(**spec))
+    world.settle()
+    world.driver_is(RUNNING)
+    world.settle()
+    assert world.state() is State.RUNNING
+    return world
+
+
+def condition(world: World, kind: str):
+    return next(one for one in world.status.conditions if one.type == kind)
+
+
+def test_from_nothing_to_completed():
+    world = World()
+    world.settle()
+    assert world.state() is State.SUBMITTED
+    world.driver_is(RUNNING)
+    world.settle()
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    assert world.state() is State.COMPLETED
+    assert [one.state for one in world.status.transitions] == [State.SUBMITTED, State.RUNNING, State.COMPLETED]
+    assert [reason for _, reason, _ in world.said] == [
+        "SparkApplicationSubmitted",
+        "SparkDriverRunning",
+        "SparkApplicationCompleted",
+    ]
+    assert condition(world, "Succeeded").status == "True"
+    assert world.cleaned == [1]
+    assert world.status.termination_time == "1970-01-01T00:16:40Z"
+
+
+def test_an_attempt_is_written_down_before_anything_of_it_is_made():
+    world = World()
+    decision = world.look()
+    assert decision.status.attempt == 1
+    assert decision.status.driver_info.pod_uid == ""
+
+
+def test_a_failure_of_the_application_is_final_unless_a_policy_says_otherwise():
+    world = running()
+    world.driver_is(failed(1))
+    world.settle()
+    assert world.state() is State.FAILED
+    assert world.status.application_state.error_message == "the driver ended with exit code 1"
+
+
+def test_waits_double_until_the_budget_is_used_up():
+    world = running(restartPolicy=RETRIES)
+    for attempt, wait in ((2, 10), (3, 20)):
+        world.driver_is(failed(1))
+        assert world.settle().delay == wait
+        assert world.state() is State.PENDING_RERUN
+        world.now += wait
+        world.settle()
+        assert (world.state(), world.status.attempt) == (State.SUBMITTED, attempt)
+        world.driver_is(RUNNING)
+        world.settle()
+    world.driver_is(failed(1))
+    world.settle()
+    assert world.state() is State.FAILED
+    assert world.status.application_state.error_message == (
+        "the driver ended with exit code 1; all 2 retries after failures of the application are used up"
+    )
+
+
+def test_a_long_run_starts_the_counts_anew():
+    world = running(restartPolicy={**RETRIES, "onFailureRetries": 1, "retryResetSeconds": 600})
+    for _ in range(4):
+        world.now += 601
+        world.driver_is(failed(1))
+        world.settle()
+        world.now += 10
+        world.settle()
+        world.driver_is(RUNNING)
+        world.settle()
+    assert (world.state(), world.status.attempt) == (State.RUNNING, 5)
+
+
+def test_each_cause_has_a_budget_of_its_own():
+    world = running(restartPolicy={**RETRIES, "onFailureRetries": 1, "onInfrastructureFailureRetries": 1})
+    for status in (failed(1), failed(137)):
+        world.driver_is(status)
+        world.settle()
+        world.now += 60
+        world.settle()
+        world.driver_is(RUNNING)
+        world.settle()
+    assert (world.state(), world.status.attempt) == (State.RUNNING, 3)
+    assert (world.status.restarts.application, world.status.restarts.infrastructure) == (1, 1)
+
+
+def test_a_killed_driver_is_followed_by_another_without_any_policy():
+    world = running()
+    world.driver_is(failed(137))
+    world.settle()
+    assert world.state() is State.PENDING_RERUN
+    world.now += 5
+    world.settle()
+    assert world.status.attempt == 2
+    assert len(world.pods) == 2  # the first one's object stays for its log
+
+
+def test_a_driver_whose_pod_was_deleted_is_not_made_again_under_its_name():
+    world = running()
+    first = world.names.driver_pod
+    del world.pods[first]
+    world.settle()
+    assert world.status.transitions[-1].reason == "DriverPodGone"
+    world.now += 5
+    world.settle()
+    assert list(world.pods) == [world.names.driver_pod] != [first]
+
+
+def test_no_second_driver_while_the_first_is_not_proven_gone():
+    world = running()
+    world.node_is(node(ready="Unknown"))
+    world.settle()
+    assert world.state() is State.RUNNING
+    assert condition(world, "DriverRunning").status == "Unknown"
+    assert world.status.application_state.error_message == "the driver's node n1 does not answer"
+    world.now += 10_000
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.RUNNING, 1)
+    world.node_is(None)
+    world.settle()
+    world.now += 5
+    world.settle()
+    assert world.status.attempt == 2
+    assert [t.reason for t in world.status.transitions][-2:] == ["NodeLost", "RerunStarted"]
+
+
+def test_a_node_that_comes_back_finds_its_driver_as_it_was():
+    world = running()
+    world.node_is(node(ready="Unknown"))
+    world.settle()
+    world.node_is(node())
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.RUNNING, 1)
+    assert world.status.application_state.error_message == ""
+    assert condition(world, "DriverRunning").status == "True"
+
+
+def test_who_assumes_a_silent_driver_dead_gets_another_after_the_time_he_chose():
+    world = running(recovery={"fencing": "Assume", "fencingTimeoutSeconds": 90})
+    world.node_is(node(ready="Unknown"))
+    assert world.settle().delay == 90
+    world.now += 90
+    world.settle()
+    world.now += 5
+    world.settle()
+    assert world.status.attempt == 2
+    assert "taken for dead after 90 s (recovery.fencing: Assume)" in world.status.transitions[-2].message
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [
+        ({"containerStatuses": container(waiting={"reason": "ImagePullBackOff"})}, "ImagePullBackOff"),
+        ({"phase": "Pending"}, "DriverPending"),
+    ],
+)
+def test_a_driver_that_does_not_start_in_time_is_given_up(status, reason):
+    world = World(body=manifest(timeouts={"driverStart": 60}, restartPolicy={"type": "Never"}))
+    world.settle()
+    world.driver_is(status)
+    world.settle()
+    assert condition(world, "DriverRunning").reason == reason
+    world.now += 60
+    world.settle()
+    assert world.state() is State.FAILED
+    assert world.status.transitions[-1].reason == "DriverStartTimedOut"
+    assert not world.pods
+
+
+def test_what_a_driver_waits_for_is_said_once():
+    world = World()
+    world.settle()
+    world.driver_is({"containerStatuses": container(waiting={"reason": "ErrImagePull", "message": "not found"})})
+    world.settle()
+    world.now += 1
+    world.settle()
+    said = [one for one in world.said if one[1] == "ErrImagePull"]
+    assert said == [("Warning", "ErrImagePull", "the driver's image cannot be pulled: not found")]
+
+
+def test_executors_that_never_start_end_the_attempt():
+    world = running(timeouts={"executorStart": 120}, restartPolicy={"type": "Never"})
+    pending = driver("pi-exec-1")
+    world.executors = [pending]
+    assert world.settle().delay == 120
+    world.now += 120
+    world.settle()
+    assert world.status.transitions[-1].message == (
+        "no executor started within 120 s (spec.timeouts.executorStart): pi-exec-1: starting; restartPolicy is Never"
+    )
+
+
+def test_executors_that_ran_once_may_be_replaced_slowly():
+    world = running(timeouts={"executorStart": 120})
+    world.executors = [{**driver("pi-exec-1"), "status": {"phase": "Running"}}]
+    world.settle()
+    world.executors = [driver("pi-exec-2")]
+    world.now += 1000
+    world.settle()
+    assert world.state() is State.RUNNING
+
+
+def test_suspending_stops_the_driver_and_resuming_starts_another():
+    world = running()
+    world.edit(suspend=True)
+    world.settle()
+    assert (world.state(), world.pods) == (State.SUSPENDED, {})
+    world.edit(suspend=False)
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUBMITTED, 2)
+
+
+def test_an_application_made_suspended_is_not_submitted():
+    world = World(body=manifest(suspend=True))
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUSPENDED, 0)
+
+
+def test_an_edit_stops_the_attempt_and_runs_the_new_spec():
+    world = running()
+    world.edit(arguments=["2"])
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUBMITTED, 2)
+    assert world.status.submitted_generation == 2
+    assert "SpecEdited" in [one.reason for one in world.status.transitions]
+
+
+@pytest.mark.parametrize(
+    "edit", [{"timeToLiveSeconds": 5}, {"restartPolicy": RETRIES}, {"timeouts": {"driverStart": 9}}]
+)
+def test_some_edits_leave_a_running_attempt_alone(edit):
+    world = running()
+    world.edit(**edit)
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.RUNNING, 1)
+    assert world.status.observed_generation == 2
+
+
+def test_an_edit_of_an_ended_application_runs_it_again():
+    world = running()
+    world.driver_is(failed(1))
+    world.settle()
+    world.edit(arguments=["2"])
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUBMITTED, 2)
+
+
+def test_a_spec_that_cannot_be_used_says_which_field():
+    world = World(body=manifest(image=None, proxyUser="root", sparkConf={"spark.master": "local[2]"}))
+    world.settle()
+    assert world.state() is State.FAILED
+    accepted = condition(world, "Accepted")
+    assert (accepted.status, accepted.reason) == ("False", "SpecInvalid")
+    for path in ("spec.proxyUser:", "spec.sparkConf.spark.master:", "spec.image:"):
+        assert path in accepted.message
+    assert not world.pods
+    assert len([one for one in world.said if one[1] == "SparkApplicationInvalid"]) == 1
+
+
+def test_a_spec_that_is_mended_is_submitted():
+    world = World(body=manifest(image=None))
+    world.settle()
+    world.edit(image="spark:4.1.1")
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUBMITTED, 1)
+    assert condition(world, "Accepted").status == "True"
+
+
+def test_an_unusable_edit_leaves_what_runs_alone():
+    world = running()
+    world.edit(proxyUser="root")
+    world.settle()
+    assert (world.state(), len(world.pods)) == (State.RUNNING, 1)
+    assert condition(world, "Accepted").status == "False"
+
+
+def test_a_refused_submission_is_tried_again_and_then_given_up():
+    world = World(body=manifest(restartPolicy={"type": "OnFailure", "onSubmissionFailureRetries": 1}))
+    world.refusal = "Pod x was refused: exceeded quota"
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.PENDING_RERUN, 1)
+    world.now += 5
+    world.settle()
+    assert world.state() is State.FAILED
+    assert world.status.application_state.error_message == (
+        "Pod x was refused: exceeded quota; all 1 retries after failed submissions are used up"
+    )
+
+
+def test_the_time_to_live_begins_with_the_end():
+    world = running(timeToLiveSeconds=30)
+    world.now += 100
+    world.driver_is(SUCCEEDED)
+    assert world.settle().delay == 30
+    assert not world.is_expired
+    world.now += 30
+    world.look()
+    assert world.is_expired
+
+
+def test_a_deleted_application_waits_for_its_driver():
+    world = running()
+    world.deleted_at = world.now
+    world.look()
+    world.look()
+    assert (world.pods, world.is_released) == ({}, True)
+
+
+def test_a_deleted_application_does_not_wait_for_a_dead_node_for_ever():
+    world = running()
+    world.node_is(node(ready="Unknown"))
+    world.deleted_at = world.now
+    world.look()
+    world.now += 59
+    world.look()
+    assert world.is_released is False
+    world.now += 1
+    world.look()
+    assert bool(world.is_released)
+    assert world.said[-1][1] == "DriverNotProvenGone"
+
+
+def test_a_status_that_was_lost_does_not_make_a_second_driver():
+    world = running()
+    first = world.names.driver_pod
+    world.status = type(world.status)(attempt=7)
+    world.node_is(node(ready="Unknown"))
+    world.settle()
+    assert list(world.pods) == [first]
+    world.node_is(node())
+    world.settle()
+    world.settle()
+    assert list(world.pods) == [world.names.driver_pod] != [first]
+
+
+def test_history_and_messages_are_bounded():
+    world = running(restartPolicy={"type": "Always", "onFailureRetryInterval": 1})
+    for _ in range(40):
+        world.driver_is(SUCCEEDED)
+        world.settle()
+        world.now += 1
+        world.settle()
+        world.driver_is(RUNNING)
+        world.settle()
+    assert len(world.status.transitions) == 32
+    world.driver_is({"phase": "Failed", "reason": "Evicted", "message": "x" * 100_000})
+    world.settle()
+    assert len(world.status.application_state.error_message) <= 2000

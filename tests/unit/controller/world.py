@@ -1,0 +1,200 @@
+"""A cluster in a few dictionaries for the pure parts of the operator: pods as the API has them, and a clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rekindle.api.application_status import ApplicationState, ApplicationStatus
+from rekindle.controller.clock import format_time
+from rekindle.controller.driver_facts import DriverFacts, driver_facts
+from rekindle.controller.executor_facts import executor_facts
+from rekindle.controller.lifecycle import (
+    CleanUp,
+    Decision,
+    DeleteApplication,
+    DeleteDriver,
+    ReleaseFinalizer,
+    Submit,
+    View,
+    decide,
+)
+from rekindle.controller.reading import read_spec
+from rekindle.controller.submission.driver_pod import CONTAINER
+from rekindle.controller.submission.names import AttemptNames
+
+UID = "0b0e7c1a-8d9f-4a51-9f0e-3d7a52c2f001"
+
+
+def manifest(**spec: Any) -> dict[str, Any]:
+    """A small Python application; keywords go into its spec."""
+    return {
+        "apiVersion": "rekindle.dev/v1beta2",
+        "kind": "SparkApplication",
+        "metadata": {"name": "pi", "namespace": "team", "uid": UID},
+        "spec": {
+            "type": "Python",
+            "sparkVersion": "4.1.1",
+            "image": "spark:4.1.1",
+            "mainApplicationFile": "local:///app/pi.py",
+            "driver": {},
+            "executor": {"instances": 2},
+            **spec,
+        },
+    }
+
+
+def node(*, ready: str = "True", taints: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "n1"},
+        "spec": {"taints": taints or []},
+        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+    }
+
+
+def driver(name: str = "pi-driver", /, **status: Any) -> dict[str, Any]:
+    """A driver's pod on node n1 with this status."""
+    return {
+        "metadata": {"name": name, "uid": f"uid-of-{name}", "creationTimestamp": format_time(1000.0)},
+        "spec": {"nodeName": "n1"},
+        "status": {"phase": "Pending", **status},
+    }
+
+
+def container(**state: Any) -> list[dict[str, Any]]:
+    return [{"name": "sidecar", "state": {"running": {}}}, {"name": CONTAINER, "state": state}]
+
+
+RUNNING: dict[str, Any] = {"phase": "Running", "containerStatuses": container(running={})}
+SUCCEEDED: dict[str, Any] = {
+    "phase": "Succeeded",
+    "containerStatuses": container(terminated={"exitCode": 0, "reason": "Completed"}),
+}
+
+
+def failed(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
+    state = {"exitCode": code, "reason": reason}
+    return {"phase": "Failed", "containerStatuses": container(terminated=state), **more}
+
+
+@dataclass
+class World:
+    """One application and its pods. `look` decides once and does what was decided, as the reconciler would."""
+
+    body: dict[str, Any] = field(default_factory=manifest)
+    status: ApplicationStatus = field(default_factory=ApplicationStatus)
+    now: float = 1000.0
+    generation: int = 1
+    pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    executors: list[dict[str, Any]] = field(default_factory=list)
+    node: dict[str, Any] | None = field(default_factory=node)
+    deleted_at: float | None = None
+    refusal: str = ""
+    cleaned: list[int] = field(default_factory=list)
+    is_released: bool = False
+    is_expired: bool = False
+    said: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def state(self) -> ApplicationState:
+        return self.status.application_state.state
+
+    @property
+    def names(self) -> AttemptNames:
+        return AttemptNames("pi", UID, self.status.attempt)
+
+    def edit(self, **spec: Any) -> None:
+        self.body["spec"] = {**self.body["spec"], **spec}
+        self.generation += 1
+
+    def driver_is(self, status: dict[str, Any]) -> None:
+        """The kubelet says this of the present driver."""
+        self.pods[self.names.driver_pod]["status"] = status
+
+    def node_is(self, there: dict[str, Any] | None) -> None:
+        """The node answers (again), or does not, or is gone; a kubelet that is back ends what it was told to."""
+        self.node = there
+        if self._answers():
+            gone = [name for name, pod in self.pods.items() if "deletionTimestamp" in pod["metadata"]]
+            for name in gone:
+                del self.pods[name]
+
+    def _answers(self) -> bool:
+        return self.node is not None and self.node["status"]["conditions"][0]["status"] == "True"
+
+    def view(self) -> View:
+        read = read_spec(self.body)
+        known = self.status.driver_info.pod_uid
+        pod = self.pods.get(self.names.driver_pod) if self.status.attempt else None
+        present = self._facts(pod) if pod is not None and known in ("", pod["metadata"]["uid"]) else None
+        others = [self._facts(other) for name, other in self.pods.items() if name != self.names.driver_pod]
+        return View(
+            name="pi",
+            namespace="team",
+            uid=UID,
+            generation=self.generation,
+            status=self.status,
+            application=read.application,
+            problems=read.problems,
+            digest=read.digest,
+            driver=present,
+            others=[facts for facts in others if not facts.proven_gone],
+            executors=executor_facts(self.executors, self.status.executors.ever_started),
+            submission_error="",
+            deleted_at=self.deleted_at,
+            now=self.now,
+        )
+
+    def _facts(self, pod: dict[str, Any]) -> DriverFacts:
+        return driver_facts(pod, self.node)
+
+    def look(self) -> Decision:
+        view = self.view()
+        decision = decide(view)
+        self._do(decision)
+        if self.refusal and any(isinstance(step, Submit) for step in decision.steps):
+            decision = decide(replace(view, status=self.status, submission_error=self.refusal))
+            self._do(decision)
+        return decision
+
+    def settle(self, most: int = 20) -> Decision:
+        """Look until nothing changes."""
+        for _ in range(most):
+            before = (self.status, sorted(self.pods))
+            decision = self.look()
+            if (self.status, sorted(self.pods)) == before:
+                return decision
+        raise AssertionError(f"never settles: {self.status.transitions}")
+
+    def _do(self, decision: Decision) -> None:
+        self.status = ApplicationStatus.model_validate(
+            decision.status.model_dump(mode="json", by_alias=True), strict=False
+        )
+        self.said += [(one.type, one.reason, one.message) for one in decision.events]
+        for step in decision.steps:
+            if isinstance(step, Submit) and not self.refusal:
+                self._make(self.names.driver_pod)
+            elif isinstance(step, DeleteDriver):
+                self._delete(step)
+            elif isinstance(step, CleanUp):
+                self.cleaned.append(step.attempt)
+            elif isinstance(step, ReleaseFinalizer):
+                self.is_released = True
+            elif isinstance(step, DeleteApplication):
+                self.is_expired = True
+
+    def _make(self, name: str) -> None:
+        if name not in self.pods:
+            self.pods[name] = driver(name)
+            self.pods[name]["metadata"]["creationTimestamp"] = format_time(self.now)
+            if self.node is None:  # not scheduled
+                self.pods[name]["spec"] = {}
+
+    def _delete(self, step: DeleteDriver) -> None:
+        """A kubelet that answers ends the pod; one that does not leaves it terminating."""
+        pod = self.pods.get(step.pod_name)
+        if pod is None or pod["metadata"]["uid"] != step.pod_uid:
+            return
+        if step.at_once or self._answers():
+            del self.pods[step.pod_name]
+        else:
+            pod["metadata"]["deletionTimestamp"] = format_time(self.now)
