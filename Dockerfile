@@ -8,18 +8,27 @@
 ARG PYTHON_BASE=python:3.13-slim
 ARG SPARK_BASE=apache/spark:4.1.1-scala2.13-java17-python3-ubuntu
 
-FROM ${PYTHON_BASE} AS wheels
+# Dependencies come before the code, so that an edit of the code costs one small layer.
+FROM ${PYTHON_BASE} AS dependencies
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE CHANGELOG.md ./
-COPY operator operator
-RUN python3 -m venv /opt/rekindle \
+COPY pyproject.toml README.md LICENSE ./
+RUN mkdir -p operator/rekindle && touch operator/rekindle/__init__.py \
+    && python3 -m venv /opt/rekindle \
     && /opt/rekindle/bin/pip install --no-cache-dir --quiet '.[operator]' \
-    && /opt/rekindle/bin/pip wheel --no-cache-dir --quiet --no-deps --wheel-dir /wheels . \
-    && /opt/rekindle/bin/pip uninstall --quiet --yes pip setuptools \
+    && /opt/rekindle/bin/pip uninstall --quiet --yes rekindle \
+    && rm -rf operator \
     && find /opt/rekindle -name __pycache__ -type d -prune -exec rm -rf {} +
 
+FROM dependencies AS wheels
+COPY CHANGELOG.md ./
+COPY operator operator
+RUN python3 -m venv /build \
+    && /build/bin/pip wheel --no-cache-dir --quiet --no-deps --wheel-dir /wheels .
+
 FROM ${PYTHON_BASE} AS operator
-COPY --from=wheels /opt/rekindle /opt/rekindle
+COPY --from=dependencies /opt/rekindle /opt/rekindle
+COPY --from=wheels /wheels /tmp/wheels
+RUN /opt/rekindle/bin/pip install --no-cache-dir --no-compile --quiet --no-deps /tmp/wheels/*.whl && rm -rf /tmp/wheels
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 8080
@@ -27,9 +36,12 @@ ENTRYPOINT ["/opt/rekindle/bin/python", "-m", "rekindle.controller"]
 
 FROM ${SPARK_BASE} AS spark
 USER root
-COPY --from=wheels /wheels /tmp/wheels
 # Debian keeps its Python to itself unless told otherwise; PySpark is in the base.
-RUN PIP_BREAK_SYSTEM_PACKAGES=1 python3 -m pip install --no-cache-dir --quiet \
-      /tmp/wheels/*.whl 'pyarrow>=18' 'pandas>=2.2,<3' 'numpy>=1.26' \
-    && rm -rf /tmp/wheels
+ENV PIP_BREAK_SYSTEM_PACKAGES=1
+RUN python3 -m pip install --no-cache-dir --no-compile --quiet \
+      'pyarrow>=18' 'pandas>=2.2,<3' 'numpy>=1.26' 'pydantic>=2.11,<3' 'PyYAML>=6.0' 'rich>=13' 'psutil>=5.9' \
+    && cd "$(python3 -c 'import pyarrow; print(pyarrow.__path__[0])')/.." \
+    && rm -rf pyarrow/include pyarrow/tests pandas/tests numpy/*/tests
+COPY --from=wheels /wheels /tmp/wheels
+RUN python3 -m pip install --no-cache-dir --no-compile --quiet --no-deps /tmp/wheels/*.whl && rm -rf /tmp/wheels
 USER 185

@@ -36,6 +36,7 @@ def test_a_shuffle_that_is_made_again_with_the_same_rows_spares_what_was_stored(
     assert [record for record in read_run(Store.at(application.store)) if record.get("action") == "Spare"]
 
 
+@pytest.mark.soak  # minutes, most of them waiting for copies; test_chain has a hung executor without map outputs
 @pytest.mark.requirement("S2-39", "S7-5", "S7-17")
 def test_a_hung_executor_with_map_outputs_that_copies_wait_for_is_killed(tmp_path: Path):
     application = Application(tmp_path, "random_key.py", "12", "0.8", "random")

@@ -14,16 +14,32 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.tools.junit import Counts, read_counts
 from tests.tools.machine import limits
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(".build")  # all paths are relative to ROOT, where main() goes first
-BUDGETS = {"set-up": 15.0, "core": 3.0, "Spark": 15.0, "faults": 15.0}  # minutes
+BUDGETS = {"set-up": 15.0, "core": 3.0, "Spark": 15.0, "faults": 15.0, "cluster": 25.0}  # minutes
+
+
+@dataclass(frozen=True)
+class Need:
+    """What the tests of a tier stand on: modules with their arguments."""
+
+    make: tuple[str, ...]
+    """Has it made, and says so; instant where it is there."""
+
+    is_there: tuple[str, ...] = ()
+    """Exit code 0 where it is."""
+
+    drop: tuple[str, ...] = ()
+    """Ends it, if it was not there before."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +49,7 @@ class Tier:
     name: str
     budget: str
     folder: str | None = None
-    prepare: str | None = None
-    """A module that builds what the tests need, and says so."""
+    need: Need | None = None
 
     @property
     def junit(self) -> Path:
@@ -53,13 +68,15 @@ class Tier:
         return [*command, *(arguments or [f"--rules-report={self.rules}"])]
 
 
+CLUSTER = Need(("tests.kind", "up"), ("tests.kind", "status"), ("tests.kind", "down"))
 TIERS = (
     Tier("lint", "core"),
     Tier("types", "core"),
     Tier("layers", "core"),
     Tier("unit", "core", "tests/unit"),
-    Tier("spark", "Spark", "tests/spark", prepare="tests.tools.bucket"),
+    Tier("spark", "Spark", "tests/spark", Need(("tests.tools.bucket",))),
     Tier("faults", "faults", "tests/faults"),
+    Tier("cluster", "cluster", "tests/cluster", CLUSTER),
 )
 
 
@@ -78,13 +95,32 @@ def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
         stale.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     began = time.monotonic()
-    if tier.prepare is not None:
-        subprocess.run([sys.executable, "-m", tier.prepare], env=environment, check=False)
-    status = subprocess.run(tier.command(arguments), env=environment, check=False).returncode
+    with needed(tier.need, environment):
+        status = subprocess.run(tier.command(arguments), env=environment, check=False).returncode
     counts = read_counts(tier.junit) if tier.folder else Counts()
     if tier.folder and status and not counts.failed:  # nothing collected, a crash, a skip that CI forbids
         counts += Counts(failed=1)
     return Outcome(tier, time.monotonic() - began, status == 0, counts)
+
+
+@contextmanager
+def needed(need: Need | None, environment: dict[str, str]) -> Iterator[None]:
+    """Have what a tier needs while it runs. Where it cannot be made, the tests themselves say so."""
+
+    def call(module: tuple[str, ...], **options: Any) -> int:
+        return subprocess.run([sys.executable, "-m", *module], env=environment, check=False, **options).returncode
+
+    if need is None:
+        yield
+        return
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    was_there = bool(need.is_there) and call(need.is_there, **quiet) == 0
+    call(need.make)
+    try:
+        yield
+    finally:
+        if need.drop and not was_there:
+            call(need.drop)
 
 
 def run_all(tiers: Iterable[Tier], run: Callable[[Tier], Outcome], failfast: bool) -> list[Outcome]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.junit import Counts, read_counts
-from tests.tools.tiers import BUDGETS, TIERS, Outcome, Tier, report, run_all, run_tier
+from tests.tools.tiers import BUDGETS, TIERS, Need, Outcome, Tier, needed, report, run_all, run_tier
 
 JUNIT = """<testsuites><testsuite tests="5">
   <testcase classname="a" name="good"/>
@@ -84,3 +84,21 @@ def test_every_tier_has_a_budget_and_its_own_files():
     assert {tier.budget for tier in TIERS} <= set(BUDGETS)
     assert len({tier.junit for tier in TIERS}) == len(TIERS)
     assert all(not path.is_absolute() for tier in TIERS for path in (tier.junit, tier.rules, Path(tier.name)))
+
+
+@pytest.mark.parametrize(("was_there", "left"), [(False, []), (True, ["there"])])
+def test_what_a_tier_needs_is_dropped_unless_it_was_there_before(tmp_path, was_there, left):
+    """`touch`, `test -e` and `rm`, as modules."""
+    scripts = {
+        "make": "pathlib.Path('there').touch()",
+        "look": "sys.exit(not pathlib.Path('there').exists())",
+        "drop": "pathlib.Path('there').unlink()",
+    }
+    for name, text in scripts.items():
+        (tmp_path / f"{name}.py").write_text(f"import os, pathlib, sys\nos.chdir({str(tmp_path)!r})\n{text}\n")
+    if was_there:
+        (tmp_path / "there").touch()
+    need = Need(("make",), ("look",), ("drop",))
+    with needed(need, {"PYTHONPATH": str(tmp_path)}):
+        assert (tmp_path / "there").exists()
+    assert [name for name in ("there",) if (tmp_path / name).exists()] == left

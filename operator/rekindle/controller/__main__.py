@@ -23,7 +23,7 @@ examples:
 
 exit codes:
   0  stopped by a signal
-  1  another operator took over, or an error that is in the log
+  1  an error, which is in the log
   2  usage, or no cluster
 """
 
@@ -44,13 +44,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         log_format=options.log_format,
     )
     try:
-        return asyncio.run(run(settings))
+        asyncio.run(run(settings))
     except OSError as error:
         print(f"rekindle: {error}", file=sys.stderr)
         return 2
     except Exception:
         logging.getLogger(__name__).exception("the operator ends: something in it failed")
         return 1
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

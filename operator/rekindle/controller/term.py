@@ -1,0 +1,133 @@
+"""What an operator does while it holds the Lease: Kopf's watch, the copies of pods and nodes, and the queue, together.
+
+Whatever of it ends takes the others with it. Nothing is kept from one term to the next: all there is to know is in
+the API.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+
+import kopf
+
+from rekindle.controller.event_recorder import EventRecorder
+from rekindle.controller.handlers import registry_for, settings_of
+from rekindle.controller.informer import Informer
+from rekindle.controller.kube import Kube
+from rekindle.controller.metrics import Metrics
+from rekindle.controller.reading import read_status
+from rekindle.controller.reconciler import Reconciler
+from rekindle.controller.resources import NODE, POD, Key, Object, labels_of
+from rekindle.controller.settings import OperatorSettings
+from rekindle.controller.store import ApplicationStore
+from rekindle.controller.submission import names as labels
+from rekindle.controller.work_queue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+_SELECTOR = f"{labels.LABEL_MANAGED}=true"
+_COUNT_SECONDS = 5.0
+
+
+class Term:
+    """One term of office; `run` it once."""
+
+    def __init__(self, settings: OperatorSettings, kube: Kube, metrics: Metrics) -> None:
+        self._settings, self._metrics = settings, metrics
+        self._events = EventRecorder(kube, settings.identity, metrics.events_dropped.inc)
+        namespace = settings.namespaces[0] if len(settings.namespaces) == 1 else None
+        self._pods = Informer(
+            kube,
+            POD,
+            namespace=namespace,
+            selector=_SELECTOR,
+            index=lambda pod: labels_of(pod).get(labels.LABEL_UID),
+        )
+        self._nodes = Informer(kube, NODE) if settings.watch_nodes else None
+        self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
+        self._store = ApplicationStore(self._queue.add)
+        self._reconciler = Reconciler(kube, self._store, self._pods, self._nodes, self._events, metrics)
+        self._pods.listen(self._pod_changed)
+        if self._nodes is not None:
+            self._nodes.listen(self._node_changed)
+
+    async def run(self) -> None:
+        """Until cancelled, or until a part of it fails."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._events.run())
+            informers = [informer for informer in (self._pods, self._nodes) if informer is not None]
+            for informer in informers:
+                tasks.create_task(informer.run())
+            for informer in informers:  # nothing is decided before the copies are complete
+                await informer.wait_until_listed()
+            log.info("working: %d pods, %d nodes", len(self._pods), len(self._nodes or ()))
+            tasks.create_task(self._queue.run())
+            tasks.create_task(self._count())
+            tasks.create_task(self._watch_applications())
+
+    def standstill(self, now: float) -> float:
+        """Seconds for which the queue has not moved although there is work; `now` is monotonic."""
+        return self._queue.idle_since(now)
+
+    def not_listed(self) -> list[str]:
+        """The kinds whose copy is not complete yet."""
+        informers = {"pods": self._pods, "nodes": self._nodes}
+        return [name for name, one in informers.items() if one is not None and not one.is_listed]
+
+    async def _watch_applications(self) -> None:
+        namespaces = list(self._settings.namespaces)
+        await kopf.operator(
+            registry=registry_for(self._store),
+            settings=settings_of(),
+            standalone=True,
+            identity=kopf.Identity(self._settings.identity),  # else it looks for a user, and a uid may have none
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+        )
+        raise RuntimeError("Kopf's watch ended")
+
+    async def _look(self, key: Key) -> float | None:
+        with self._metrics.look_seconds.time():
+            try:
+                delay = await self._reconciler.look(key)
+            except Exception:
+                self._metrics.looks.labels("error").inc()
+                raise
+        self._metrics.looks.labels("done").inc()
+        return delay
+
+    def _pod_changed(self, before: Object | None, after: Object | None) -> None:
+        pod = after or before
+        assert pod is not None
+        if (name := labels_of(pod).get(labels.LABEL_APPLICATION)) is not None:
+            self._queue.add(Key(pod["metadata"]["namespace"], name))
+
+    def _node_changed(self, before: Object | None, after: Object | None) -> None:
+        """Look at the applications whose driver is on a node that came, went or changed its mind."""
+        node = after or before
+        assert node is not None
+        if before is not None and after is not None and _standing(before) == _standing(after):
+            return
+        name = node["metadata"]["name"]
+        for pod in self._pods:
+            if pod["spec"].get("nodeName") == name and labels_of(pod).get(labels.SPARK_ROLE) == "driver":
+                self._pod_changed(None, pod)
+
+    async def _count(self) -> None:
+        while True:
+            tally: Counter[tuple[str, str]] = Counter()
+            for body in self._store:
+                state = read_status(body).application_state.state
+                tally[body["metadata"]["namespace"], state.value or "NEW"] += 1
+            self._metrics.applications.clear()
+            for (namespace, state_name), count in tally.items():
+                self._metrics.applications.labels(namespace, state_name).set(count)
+            self._metrics.queue_depth.set(len(self._queue))
+            await asyncio.sleep(_COUNT_SECONDS)
+
+
+def _standing(node: Object) -> tuple[object, object]:
+    """What of a node matters to a driver on it: whether it answers, and its taints."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = next((item.get("status") for item in conditions if item.get("type") == "Ready"), None)
+    return ready, [(taint.get("key"), taint.get("effect")) for taint in node["spec"].get("taints") or ()]

@@ -1,0 +1,127 @@
+"""The cluster as the tests see it: kubectl, applications by what is said of them, and waits with a deadline."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.kind.kubectl import kubectl
+from tests.kind.processes import Failed
+
+Object = dict[str, Any]
+
+_EVERY = 0.2
+
+
+def apply(*objects: Object) -> None:
+    """As a user does."""
+    kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+
+def get(kind: str, name: str, namespace: str) -> Object | None:
+    found = kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
+    return json.loads(found) if found.strip() else None
+
+
+def items(kind: str, namespace: str, selector: str = "") -> list[Object]:
+    arguments = ["-l", selector] if selector else []
+    return json.loads(kubectl("get", kind, "-n", namespace, "-o", "json", *arguments))["items"]
+
+
+def until(what: str, seen: Callable[[], Any], seconds: float = 120.0, *, tell: Callable[[], str] = lambda: "") -> Any:
+    """What `seen` returns once it is true; AssertionError, with what `tell` says, when it is not in time."""
+    deadline = time.monotonic() + seconds
+    while not (found := seen()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not seen within {seconds:g} s: {what}\n{tell()}")
+        time.sleep(_EVERY)
+    return found
+
+
+class Application:
+    """One SparkApplication on the cluster."""
+
+    def __init__(self, manifest: Object) -> None:
+        self.manifest = manifest
+        self.name, self.namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+
+    def apply(self) -> Application:
+        apply(self.manifest)
+        return self
+
+    def edit(self, **spec: Any) -> None:
+        """Change fields of the spec; None removes one."""
+        patch = json.dumps({"spec": spec})
+        kubectl("patch", "sparkapplication", self.name, "-n", self.namespace, "--type=merge", "-p", patch)
+
+    def delete(self, *, wait: bool = True) -> None:
+        arguments = ["--ignore-not-found", f"--wait={str(wait).lower()}", "--timeout=110s"]
+        kubectl("delete", "sparkapplication", self.name, "-n", self.namespace, *arguments, timeout=120)
+
+    @property
+    def body(self) -> Object:
+        found = get("sparkapplication", self.name, self.namespace)
+        assert found is not None, f"{self.name} is not there"
+        return found
+
+    @property
+    def status(self) -> Object:
+        return self.body.get("status") or {}
+
+    @property
+    def state(self) -> str:
+        return str((self.status.get("applicationState") or {}).get("state", ""))
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why each state was entered, in order."""
+        return [entered["reason"] for entered in self.status.get("transitions", ())]
+
+    def condition(self, kind: str) -> Object:
+        return next((one for one in self.status.get("conditions", ()) if one["type"] == kind), {})
+
+    def wait_for(self, *states: str, seconds: float = 120.0) -> str:
+        return str(
+            until(f"{self.name} in {states}", lambda: self.state in states and self.state, seconds, tell=self.tell)
+        )
+
+    def wait_until(self, what: str, seen: Callable[[Object], Any], seconds: float = 120.0) -> Any:
+        """Until `seen(status)` is true."""
+        return until(f"{self.name}: {what}", lambda: seen(self.status), seconds, tell=self.tell)
+
+    def driver(self, attempt: int | None = None) -> Object | None:
+        """The pod of a driver, of the present attempt unless told."""
+        uid = self.body["metadata"]["uid"]
+        selector = f"rekindle.dev/application-uid={uid},spark-role=driver"
+        number = attempt or self.status.get("attempt")
+        pods = items("pods", self.namespace, f"{selector},rekindle.dev/attempt={number}")
+        return pods[0] if pods else None
+
+    def drivers(self) -> list[Object]:
+        uid = self.body["metadata"]["uid"]
+        return items("pods", self.namespace, f"rekindle.dev/application-uid={uid},spark-role=driver")
+
+    def executors(self) -> list[Object]:
+        uid = self.body["metadata"]["uid"]
+        return items("pods", self.namespace, f"rekindle.dev/application-uid={uid},spark-role=executor")
+
+    def log(self, attempt: int | None = None) -> str:
+        pod = self.driver(attempt)
+        assert pod is not None
+        return kubectl("logs", pod["metadata"]["name"], "-n", self.namespace, "-c", "spark-kubernetes-driver")
+
+    def events(self) -> list[Object]:
+        field = f"regarding.name={self.name},regarding.kind=SparkApplication"
+        found = kubectl("get", "events.v1.events.k8s.io", "-n", self.namespace, "--field-selector", field, "-o", "json")
+        return list(json.loads(found)["items"])
+
+    def tell(self) -> str:
+        """What is known, for a test that failed."""
+        try:
+            pods = kubectl("get", "pods", "-n", self.namespace, "-o", "wide")
+            notes = [f"{one.get('reason')}: {one.get('note')}" for one in self.events()]
+            return "\n".join([json.dumps(self.status, indent=1), pods, *notes])
+        except (Failed, AssertionError) as error:
+            return str(error)

@@ -1,0 +1,92 @@
+"""A cluster with Rekindle on it, for all tests of this folder; made once, and what each test makes goes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster import api, deployment
+from tests.cluster.api import Application
+from tests.cluster.deployment import JOBS, Images
+from tests.kind.cluster import why_unhealthy
+from tests.kind.kubectl import given_kubeconfig
+
+APPS = Path(__file__).with_name("apps")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_cluster() -> None:
+    """The cluster that the tier has had made, or the one of REKINDLE_TEST_KUBECONFIG."""
+    if given_kubeconfig() is None and (problem := why_unhealthy()) is not None:
+        pytest.skip(f"no Kubernetes: {problem}; `make cluster` makes one and says what is missing")
+
+
+@pytest.fixture(scope="session")
+def images() -> Images:
+    built = deployment.build()
+    deployment.load(built)
+    return built
+
+
+@pytest.fixture(scope="session")
+def installed(images: Images) -> Images:
+    """Rekindle, from its chart."""
+    deployment.make_namespace(JOBS)
+    deployment.install(images)
+    return images
+
+
+@pytest.fixture(scope="session")
+def programs() -> str:
+    """The PySpark programs of apps/, as a ConfigMap that drivers mount at /app."""
+    data = {path.name: path.read_text() for path in sorted(APPS.glob("*.py"))}
+    name = "programs"
+    metadata = {"name": name, "namespace": JOBS}
+    deployment.make_namespace(JOBS)
+    api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    return name
+
+
+@pytest.fixture
+def application(
+    installed: Images, programs: str, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., Application]]:
+    """Makes manifests of small Python applications; what was applied is deleted afterwards."""
+    made: list[Application] = []
+
+    def make(name: str, program: str = "pi.py", *arguments: str, **spec: Any) -> Application:
+        driver = {
+            "cores": 1,
+            "coreRequest": "100m",
+            "memory": "600m",
+            "serviceAccount": "spark",
+            "configMaps": [{"name": programs, "path": "/app"}],
+            **spec.pop("driver", {}),
+        }
+        executor = {"instances": 1, "cores": 1, "coreRequest": "100m", "memory": "600m", **spec.pop("executor", {})}
+        manifest = {
+            "apiVersion": "rekindle.dev/v1beta2",
+            "kind": "SparkApplication",
+            "metadata": {"name": name, "namespace": JOBS},
+            "spec": {
+                "type": "Python",
+                "sparkVersion": "4.3.0",
+                "image": installed.spark,
+                "imagePullPolicy": "IfNotPresent",
+                "mainApplicationFile": f"local:///app/{program}",
+                "arguments": list(arguments),
+                "sparkConf": {"spark.ui.enabled": "true", **spec.pop("sparkConf", {})},
+                "driver": driver,
+                "executor": executor,
+                **spec,
+            },
+        }
+        made.append(Application(manifest))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.delete(wait=False)

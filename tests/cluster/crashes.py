@@ -1,0 +1,184 @@
+"""An operator that dies at a chosen call to the API server, just before it or just after, and its successor.
+
+The calls are real and so is the server. The drivers' pods are not placed on any node: the test says of them what a
+kubelet would, so that a whole life of an application takes seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from rekindle.controller.kube import Gone, Kube, Taken
+from rekindle.controller.operator import Operator
+from rekindle.controller.resources import EVENT, LEASE, POD, SPARK_APPLICATION, Object, Resource, uid_of
+from rekindle.controller.settings import OperatorSettings
+
+RUNNING, KILLED, DONE = "running", "killed", "done"
+_CONTAINER = "spark-kubernetes-driver"
+_NOT_COUNTED = (EVENT, LEASE)
+
+
+class Crash(BaseException):
+    """The process is gone: nothing catches it."""
+
+
+class CrashingKube(Kube):
+    """Raises Crash at the call number `at` that changes something, before or after it is sent."""
+
+    def __init__(self, kube: Kube, at: int | None, after: bool) -> None:
+        super().__init__(kube._client)
+        self._at, self._after, self.calls = at, after, 0
+        self.crashed = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def _counted(self, resource: Resource) -> AsyncIterator[None]:
+        mine = resource not in _NOT_COUNTED
+        self.calls += mine
+        due = mine and self.calls == self._at
+        if due and not self._after:
+            self._die()
+        yield
+        if due:
+            self._die()
+
+    def _die(self) -> None:
+        self.crashed.set()
+        raise Crash
+
+    async def create(self, resource: Resource, *arguments: Any, **named: Any) -> Object:
+        async with self._counted(resource):
+            return await super().create(resource, *arguments, **named)
+
+    async def patch(self, resource: Resource, *arguments: Any, **named: Any) -> Object:
+        async with self._counted(resource):
+            return await super().patch(resource, *arguments, **named)
+
+    async def delete(self, resource: Resource, *arguments: Any, **named: Any) -> bool:
+        async with self._counted(resource):
+            return await super().delete(resource, *arguments, **named)
+
+
+@dataclass
+class Life:
+    """One application from `apply` to deleted, its first driver killed; an operator that crashes once under it."""
+
+    kube: Kube
+    namespace: str
+    crash_at: int | None
+    after: bool
+    drivers: dict[str, str] = field(default_factory=dict)
+    """Uid to name of every driver pod that was ever seen."""
+
+    most_alive: int = 0
+    calls: int = 0
+    crashed: bool = False
+
+    async def live(self, manifest: Object) -> Object:
+        """The application as it was when it had ended; it is deleted afterwards, through its finalizer."""
+        crashing = CrashingKube(self.kube, self.crash_at, self.after)
+        name = manifest["metadata"]["name"]
+        operators = asyncio.create_task(self._operators(crashing))
+        kubelet = asyncio.create_task(self._kubelet())
+        try:
+            await self.kube.create(SPARK_APPLICATION, self.namespace, manifest)
+            ended = await self._wait(name, lambda body: _state(body) in ("COMPLETED", "FAILED"))
+            await self.kube.delete(SPARK_APPLICATION, self.namespace, name)
+            await self._wait(name, lambda body: body is None)
+        finally:
+            self.calls, self.crashed = crashing.calls, crashing.crashed.is_set()
+            for task in (operators, kubelet):
+                task.cancel()
+            await asyncio.gather(operators, kubelet, return_exceptions=True)
+        assert ended is not None
+        return ended
+
+    async def _operators(self, crashing: CrashingKube) -> None:
+        """The one that crashes, and as often as it takes one that does not."""
+        with _crash_caught():
+            await self._operator(crashing)
+        await self._operator(self.kube)
+
+    async def _operator(self, kube: Kube) -> None:
+        settings = OperatorSettings(
+            namespaces=(self.namespace,),
+            operator_namespace=self.namespace,
+            identity=f"{self.namespace}-{id(kube)}",
+            port=0,
+            lease_seconds=3,
+        )
+        await Operator(settings, kube).run()
+
+    async def _wait(self, name: str, seen: Any) -> Object | None:
+        while True:
+            try:
+                body: Object | None = await self.kube.get(SPARK_APPLICATION, self.namespace, name)
+            except Gone:
+                body = None
+            if seen(body):
+                return body
+            await asyncio.sleep(0.05)
+
+    async def _kubelet(self) -> None:
+        """Runs each driver; the first is killed, the others end well."""
+        while True:
+            pods, _ = await self.kube.list_all(POD, self.namespace, "spark-role=driver")
+            alive = 0
+            for pod in pods:
+                self.drivers[uid_of(pod)] = pod["metadata"]["name"]
+                alive += (pod.get("status") or {}).get("phase") in (None, "Pending", "Running")
+            self.most_alive = max(self.most_alive, alive)
+            for pod in pods:
+                await self._advance(pod)
+            await asyncio.sleep(0.02)
+
+    async def _advance(self, pod: Object) -> None:
+        phase = (pod.get("status") or {}).get("phase", "Pending")
+        if phase == "Pending":
+            status = {"phase": "Running", "containerStatuses": [_container({"running": {}})]}
+        elif phase == "Running" and await self._is_seen_running(pod):
+            code = 137 if pod["metadata"]["labels"]["rekindle.dev/attempt"] == "1" else 0
+            ended = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
+            status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [_container(ended)]}
+        else:
+            return
+        with contextlib.suppress(Gone, Taken):
+            await self.kube.patch(
+                POD, self.namespace, pod["metadata"]["name"], {"status": status}, subresource="status"
+            )
+
+    async def _is_seen_running(self, pod: Object) -> bool:
+        owner = pod["metadata"]["ownerReferences"][0]["name"]
+        try:
+            return _state(await self.kube.get(SPARK_APPLICATION, self.namespace, owner)) == "RUNNING"
+        except Gone:
+            return False
+
+
+def _state(body: Object | None) -> str | None:
+    return ((body or {}).get("status") or {}).get("applicationState", {}).get("state")
+
+
+def _container(state: Object) -> Object:
+    return {
+        "name": _CONTAINER,
+        "image": "x",
+        "imageID": "",
+        "ready": "running" in state,
+        "restartCount": 0,
+        "state": state,
+    }
+
+
+@contextlib.contextmanager
+def _crash_caught() -> Iterator[None]:
+    try:
+        yield
+    except Crash:
+        pass
+    except BaseExceptionGroup as group:
+        if group.split(Crash)[0] is None:
+            raise

@@ -1,0 +1,65 @@
+"""One Python application from `kubectl apply` to its end, with what it stands on killed under it."""
+
+import pytest
+
+from tests.cluster.deployment import NAMESPACE, RELEASE
+from tests.kind.kubectl import kubectl
+
+pytestmark = pytest.mark.timeout(600)
+
+SLOW = ("1000", "3", "6")
+
+
+def kill_driver(application) -> None:
+    """SIGKILL for the driver's JVM, as the kernel does it."""
+    pod = application.driver()["metadata"]["name"]
+    kubectl("exec", pod, "-n", application.namespace, "-c", "spark-kubernetes-driver", "--", "pkill", "-KILL", "java")
+
+
+def kill_operator() -> None:
+    selector = f"app.kubernetes.io/instance={RELEASE}"
+    kubectl("delete", "pods", "-n", NAMESPACE, "-l", selector, "--grace-period=0", "--force", "--wait=false")
+
+
+def test_an_application_runs_to_its_end(application):
+    app = application("plain", "pi.py", "1000").apply()
+    app.wait_for("COMPLETED", "FAILED", seconds=180)
+    assert app.state == "COMPLETED", app.tell()
+    assert "counted 1000" in app.log()
+    assert app.reasons == ["SubmissionStarted", "DriverRunning", "Completed"]
+    assert app.condition("Succeeded")["status"] == "True"
+    assert app.status["observedGeneration"] == 1
+    assert [one["reason"] for one in app.events()].count("SparkApplicationCompleted") == 1
+    assert app.executors() == []
+
+
+def test_a_killed_driver_is_followed_by_another(application):
+    app = application("driver-killed", "pi.py", *SLOW).apply()
+    app.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
+    kill_driver(app)
+    app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
+    app.wait_for("COMPLETED", "FAILED", seconds=180)
+    assert app.state == "COMPLETED", app.tell()
+    assert "counted 1000" in app.log()
+    assert app.reasons == [
+        "SubmissionStarted",
+        "DriverRunning",
+        "Killed",
+        "RerunStarted",
+        "DriverRunning",
+        "Completed",
+    ]
+    assert "the driver was killed (SIGKILL, exit code 137)" in app.status["transitions"][2]["message"]
+    assert app.status["restarts"] == {"infrastructure": 1}
+    assert len(app.drivers()) == 2
+
+
+def test_a_killed_operator_changes_nothing_for_what_runs(application):
+    app = application("operator-killed", "pi.py", *SLOW).apply()
+    app.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
+    before = app.driver()["metadata"]["uid"]
+    kill_operator()
+    app.wait_for("COMPLETED", "FAILED", seconds=180)
+    assert app.state == "COMPLETED", app.tell()
+    assert [pod["metadata"]["uid"] for pod in app.drivers()] == [before]
+    assert app.status["attempt"] == 1
