@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "rekindle"
 RELEASE, NAMESPACE, JOBS = "rekindle", "rekindle-system", "jobs"
 
-_HELM_SECONDS = 180
+_HELM_SECONDS = 75
 _PACKAGE = ROOT / "operator" / "rekindle"
 _SOURCES = {
     "operator": [_PACKAGE],

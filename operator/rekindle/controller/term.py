@@ -80,7 +80,7 @@ class Term:
             registry=registry_for(self._store),
             settings=settings_of(),
             standalone=True,
-            identity=kopf.Identity(self._settings.identity),  # else it looks for a user, and a uid may have none
+            identity=self._settings.identity,  # type: ignore[arg-type]  # else it asks who the user is: a uid has no name
             clusterwide=not namespaces,
             namespaces=namespaces,
         )
