@@ -41,9 +41,11 @@ class CrashingKube(Kube):
         due = mine and self.calls == self._at
         if due and not self._after:
             self._die()
-        yield
-        if due:
-            self._die()
+        try:
+            yield
+        finally:  # whatever the answer was
+            if due:
+                self._die()
 
     def _die(self) -> None:
         self.crashed.set()

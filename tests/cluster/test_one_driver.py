@@ -14,7 +14,6 @@ from tests.kind.kubectl import kubeconfig, kubectl
 
 pytestmark = pytest.mark.timeout(900)
 
-AT_ONCE = 6
 DEADLINE = 90.0
 
 
@@ -73,16 +72,11 @@ def test_an_operator_may_die_before_and_after_each_of_its_calls(without_the_inst
         kube = await Kube.connect()
         try:
             whole = await live(kube, images.spark, None, False)
-            crashes = [(at, after) for at in range(1, whole.calls + 1) for after in (False, True)]
-            limit = asyncio.Semaphore(AT_ONCE)
-
-            async def one(at: int, after: bool) -> Life:
-                async with limit:
-                    return await live(kube, images.spark, at, after)
-
-            lives = await asyncio.gather(*(one(at, after) for at, after in crashes))
-            assert whole.calls >= 15
-            assert all(life.crashed for life in lives[:-4])  # the last calls may be fewer in a life that crashed
+            assert whole.calls >= 20
+            lives = [
+                await live(kube, images.spark, at, after) for at in range(1, whole.calls) for after in (False, True)
+            ]
+            assert sum(life.crashed for life in lives) >= 40  # how many calls a life takes varies by one or two
         finally:
             await kube.close()
 

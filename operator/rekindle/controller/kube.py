@@ -64,7 +64,7 @@ class Kube:
             if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
                 config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             elif any(os.path.exists(file) for file in path.split(os.pathsep)):
-                await config.load_kube_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
+                await config.load_kube_config(path, client_configuration=configuration)  # type: ignore[no-untyped-call]
             else:
                 raise OSError(f"no cluster: there is no {path}; set KUBECONFIG, or run in a pod")
         except config.ConfigException as error:

@@ -5,6 +5,7 @@ objects have names made from it, so that making them again is finding them; and 
 the driver of this one is proven gone (its pod terminal, or its node gone or declared out of service).
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -288,13 +289,13 @@ def _again(
     message: str,
     steps: tuple[Step, ...] = (),
 ) -> Decision:
-    at = view.now + following.delay
+    at = math.ceil(view.now + following.delay)  # times are stored in whole seconds
     waiting = status.model_copy(update={"next_attempt_time": format_time(at), "restarts": following.counts})
     error = "" if reason == "Completed" else message
     waiting = enter(waiting, State.PENDING_RERUN, view.now, reason, message, error=error)
     said = f"attempt {status.attempt}: {message}; the next begins in {following.delay:g} s"
     type_ = "Warning" if error else "Normal"
-    return Decision(waiting, (*steps, CleanUp(status.attempt)), delay=following.delay).saying(
+    return Decision(waiting, (*steps, CleanUp(status.attempt)), delay=at - view.now).saying(
         type_, "SparkApplicationPendingRerun", said
     )
 

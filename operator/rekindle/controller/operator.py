@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import signal
 import time
 
@@ -15,6 +16,7 @@ from rekindle.controller.term import Term
 log = logging.getLogger(__name__)
 
 _STANDSTILL = 120.0
+_END_SECONDS = 10.0
 
 
 class Operator:
@@ -55,7 +57,10 @@ class Operator:
             self.metrics.leader.set(0)
             for task in (work, kept):
                 task.cancel()
-            await asyncio.gather(work, kept, return_exceptions=True)
+            _, left = await asyncio.wait((work, kept), timeout=_END_SECONDS)
+            if left:  # two operators must not work at once: better none
+                log.critical("the work did not end within %g s after the Lease was lost", _END_SECONDS)
+                os._exit(1)
 
     def _not_alive(self) -> list[str]:
         stands = self._term.standstill(time.monotonic()) if self._term is not None else 0.0

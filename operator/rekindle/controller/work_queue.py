@@ -5,6 +5,7 @@ later, and says so; it never ends the queue. What came in during a look is looke
 """
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import logging
@@ -120,7 +121,6 @@ class WorkQueue(Generic[K]):
                     del self._due[key]
                     self.add(key)
             wait = self._later[0][0] - now if self._later else None
-            try:
-                await asyncio.wait_for(self._wake.wait(), wait)
-            except TimeoutError:
-                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):  # wait_for may swallow a cancellation that comes with the wake-up
+                    await self._wake.wait()

@@ -144,3 +144,19 @@ def test_a_queue_that_stands_still_is_told_from_one_without_work():
             assert queue.idle_since(now + 500) == 500
 
     asyncio.run(case())
+
+
+def test_a_queue_that_is_stopped_just_when_it_wakes_ends():
+    async def case():
+        async def look(key):
+            pass
+
+        queue = WorkQueue(look, workers=1)
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(0.01)
+        asyncio.get_running_loop().call_soon(queue.add_after, "a", 3600)
+        task.cancel()
+        done, _ = await asyncio.wait([task], timeout=5)
+        assert done
+
+    asyncio.run(asyncio.wait_for(case(), DEADLINE))
