@@ -152,9 +152,10 @@ def test_a_queue_that_is_stopped_just_when_it_wakes_ends():
             pass
 
         queue = WorkQueue(look, workers=1)
+        queue.add_after("later", 3600)
         task = asyncio.create_task(queue.run())
         await asyncio.sleep(0.01)
-        asyncio.get_running_loop().call_soon(queue.add_after, "a", 3600)
+        queue.add_after("sooner", 1800)
         task.cancel()
         done, _ = await asyncio.wait([task], timeout=5)
         assert done

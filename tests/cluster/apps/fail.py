@@ -1,0 +1,3 @@
+"""Fails before Spark starts."""
+
+raise ValueError("no such thing")

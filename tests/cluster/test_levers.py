@@ -1,0 +1,131 @@
+"""What an application stands on is taken away: an executor, a node, the API server; and its image was never there."""
+
+import pytest
+
+from tests.cluster.api import until
+from tests.kind import levers
+from tests.kind.kubectl import given_kubeconfig, kubectl
+
+pytestmark = [pytest.mark.timeout(600)]
+
+SLOW = ("1000", "3", "8")
+
+needs_nodes = pytest.mark.skipif(given_kubeconfig() is not None, reason="the nodes of a given cluster are left alone")
+
+
+def runs(app):
+    return app.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
+
+
+def test_a_killed_executor_is_replaced_and_the_driver_goes_on(application):
+    app = application("executor-killed", "pi.py", *SLOW).apply()
+    runs(app)
+    pod = app.executors()[0]["metadata"]["name"]
+    kubectl("delete", "pod", pod, "-n", app.namespace, "--grace-period=0", "--force", "--wait=false")
+    app.wait_for("COMPLETED", "FAILED", seconds=180)
+    assert app.state == "COMPLETED", app.tell()
+    assert app.status["attempt"] == 1
+    assert "counted 1000" in app.log()
+
+
+@needs_nodes
+def test_an_api_server_that_is_away_ends_nothing(application):
+    app = application("api-away", "pi.py", "1000", "5", "8").apply()
+    runs(app)
+    before = app.driver()["metadata"]["uid"]
+    with levers.without_api_server():
+        pass  # it takes half a minute until it answers again
+    app.wait_for("COMPLETED", "FAILED", seconds=240)
+    assert app.state == "COMPLETED", app.tell()
+    assert [pod["metadata"]["uid"] for pod in app.drivers()] == [before]
+
+
+@needs_nodes
+def test_a_silent_node_starts_no_second_driver_and_a_dead_one_does(application):
+    """Silent is not dead: the node may come back. That it is out of service somebody has to say."""
+    app = application("node-killed", "pi.py", "1000", "4", "12").apply()
+    runs(app)
+    node = app.driver()["spec"]["nodeName"]
+    with levers.killed(node):
+        app.wait_until("the node is noticed", lambda status: status["applicationState"].get("errorMessage"), 120)
+        assert app.status["applicationState"]["errorMessage"] == f"the driver's node {node} does not answer"
+        assert app.condition("DriverRunning")["status"] == "Unknown"
+        assert (app.state, len(app.drivers())) == ("RUNNING", 1)
+        taint = "node.kubernetes.io/out-of-service=nodeshutdown"
+        kubectl("taint", "node", node, f"{taint}:NoExecute")
+        try:
+            app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
+            app.wait_for("COMPLETED", "FAILED", seconds=240)
+        finally:
+            kubectl("taint", "node", node, f"{taint}:NoExecute-")
+    assert app.state == "COMPLETED", app.tell()
+    assert "counted 1000" in app.log()
+    assert f"the driver's node {node} is out of service" in [one["message"] for one in app.status["transitions"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "reason", "words"),
+    [
+        ("no-image", {"image": "nowhere.invalid/none:1"}, ("ErrImagePull", "ImagePullBackOff"), "cannot be pulled"),
+        (
+            "no-room",
+            {"driver": {"coreRequest": "900"}},
+            ("Unschedulable",),
+            "the driver's pod is not scheduled: 0/4 nodes are available",
+        ),
+        (
+            "no-secret",
+            {"driver": {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k"}}}]}},
+            ("CreateContainerConfigError",),
+            'secret "none" not found',
+        ),
+    ],
+)
+def test_what_a_driver_waits_for_is_said_and_ends_the_attempt(application, name, spec, reason, words):
+    never = {"restartPolicy": {"type": "Never"}, "timeouts": {"driverStart": "30s"}}
+    app = application(name, "pi.py", **spec, **never).apply()
+    app.wait_until("a reason", lambda status: app.condition("DriverRunning").get("reason") in reason, 60)
+    assert words in app.status["applicationState"]["errorMessage"]
+    app.wait_for("FAILED", seconds=60)
+    assert app.reasons[-1] == "DriverStartTimedOut"
+    until("no driver's pod", lambda: app.drivers() == [], 60)
+
+
+def test_a_driver_that_fails_leaves_its_last_words(application):
+    app = application("failing", "fail.py").apply()
+    app.wait_for("FAILED", seconds=120)
+    status = app.status
+    assert status["applicationState"]["errorMessage"] == "the driver ended with exit code 1"
+    assert status["driverInfo"]["exitCode"] == 1
+    assert "ValueError: no such thing" in status["driverInfo"]["logTail"]
+    notes = [one["note"] for one in app.events() if one["reason"] == "SparkApplicationFailed"]
+    assert len(notes) == 1
+    assert notes[0].startswith("attempt 1: the driver ended with exit code 1")
+
+
+def test_a_missing_service_account_is_a_refused_submission(application):
+    policy = {"type": "OnFailure", "onSubmissionFailureRetries": 1, "onSubmissionFailureRetryInterval": 1}
+    app = application("no-account", "pi.py", driver={"serviceAccount": "nobody"}, restartPolicy=policy).apply()
+    app.wait_for("FAILED", seconds=60)
+    message = app.status["applicationState"]["errorMessage"]
+    assert 'serviceaccount "nobody" not found' in message
+    assert message.endswith("all 1 retries after failed submissions are used up")
+
+
+def test_suspend_edit_and_delete_while_it_runs(application):
+    app = application("edited", "pi.py", "1000", "60", "4").apply()
+    runs(app)
+    app.edit(suspend=True)
+    app.wait_for("SUSPENDED", seconds=90)
+    assert app.drivers() == []
+    app.edit(suspend=False, arguments=["10", "0", "2"])
+    app.wait_for("COMPLETED", seconds=180)
+    assert "counted 10" in app.log()
+    uid = app.body["metadata"]["uid"]
+    app.delete()
+    left = f"rekindle.dev/application-uid={uid}"
+    until(
+        "nothing is left",
+        lambda: not kubectl("get", "pods,services,configmaps", "-n", app.namespace, "-l", left, "-o", "name").strip(),
+        60,
+    )
