@@ -117,7 +117,7 @@ def test_suspend_edit_and_delete_while_it_runs(application):
     runs(app)
     app.edit(suspend=True)
     app.wait_for("SUSPENDED", seconds=90)
-    assert app.drivers() == []
+    until("no driver's pod", lambda: app.drivers() == [], 60)
     app.edit(suspend=False, arguments=["10", "0", "2"])
     app.wait_for("COMPLETED", seconds=180)
     assert "counted 10" in app.log()

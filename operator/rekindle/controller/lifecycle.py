@@ -334,7 +334,9 @@ def _waiting_for_proof(view: View, status: ApplicationStatus) -> Decision:
     status = with_condition(status, "DriverRunning", "Unknown", view.now, "WaitingForDriverToEnd", what)
     steps: tuple[Step, ...] = () if driver.is_terminating else (DeleteDriver(driver.pod_name, driver.pod_uid),)
     decision = Decision(status, steps, delay=5.0)
-    return decision if told else decision.saying("Warning", "WaitingForDriverToEnd", what)
+    if told:
+        return decision
+    return decision.saying("Warning" if driver.is_unreachable else "Normal", "WaitingForDriverToEnd", what)
 
 
 def _intervention(view: View, status: ApplicationStatus) -> Decision | None:
