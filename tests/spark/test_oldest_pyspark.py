@@ -45,7 +45,8 @@ print("RESULT", json.dumps([pyspark.__version__, report["state"], rows]))
 
 def oldest() -> tuple[str, list[str]]:
     """The lowest PySpark of pyproject.toml, and the project's other requirements."""
-    requirements = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    requirements = [*project["dependencies"], *project["optional-dependencies"]["spark"]]
     (spark,) = [one for one in requirements if one.startswith("pyspark")]
     found = re.search(r">=(\d+\.\d+)", spark)
     assert found is not None
