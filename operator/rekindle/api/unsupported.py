@@ -111,6 +111,11 @@ UNSUPPORTED: tuple[Unsupported, ...] = (
         "a driver asks the API server of the cluster it runs in",
         "remove it",
     ),
+    Unsupported(
+        "spec.executor.memoryLimit",
+        "Spark makes the limit of an executor what it asks for",
+        "write executor.memoryOverhead",
+    ),
     *_pod_fields(),
 )
 

@@ -99,8 +99,12 @@ def _why(
         said = disrupted.get("message") or "no message"
         reason = disrupted.get("reason") or "DisruptionTarget"
         return reason, f"the driver was disrupted: {reason}: {said}", FailureCause.INFRASTRUCTURE
+    for one in status.get("initContainerStatuses") or ():
+        if code := ((one.get("state") or {}).get("terminated") or {}).get("exitCode"):
+            said = f"init container {one.get('name')} ended with exit code {code}"
+            return "InitContainerFailed", said, FailureCause.APPLICATION
     if exit_code is None:
-        return "NodeLost", "the driver's pod failed without a container's end: its node is gone", _INFRASTRUCTURE
+        return "DriverLost", "the driver's pod failed and tells of no container's end", _INFRASTRUCTURE
     if terminated.get("reason") == "OOMKilled":
         return "OOMKilled", "the driver used more memory than its limit (OOMKilled)", FailureCause.APPLICATION
     if exit_code in _KILLED:
@@ -133,12 +137,15 @@ def _alive(pod: Object, node: Object | None) -> DriverFacts:
 
 def _waits_for(status: Mapping[str, Any]) -> tuple[str, str]:
     """Why a driver does not run yet."""
-    waiting = (_container(status).get("state") or {}).get("waiting") or {}
-    reason, said = waiting.get("reason"), waiting.get("message")
-    if reason in _PULL:
-        return reason, f"the driver's image cannot be pulled: {said or reason}"
-    if reason and reason not in ("ContainerCreating", "PodInitializing"):
-        return reason, f"the driver's container waits: {reason}: {said or 'no message'}"
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason, said, name = waiting.get("reason"), waiting.get("message"), container.get("name")
+        whose = "the driver's" if name == CONTAINER else f"container {name}'s"
+        if reason in _PULL:
+            return reason, f"{whose} image cannot be pulled: {said or reason}"
+        if reason and reason not in ("ContainerCreating", "PodInitializing"):
+            what = "the driver's container" if name == CONTAINER else f"container {name}"
+            return reason, f"{what} waits: {reason}: {said or 'no message'}"
     scheduled = _condition(status, "PodScheduled")
     if scheduled.get("status") == "False":
         reason = scheduled.get("reason") or "Unschedulable"

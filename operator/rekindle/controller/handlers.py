@@ -35,4 +35,5 @@ def settings_of() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 240
     settings.watching.client_timeout = 300
     settings.scanning.disabled = True
+    settings.process.ultimate_exiting_timeout = None  # it would kill this process minutes after a lost Lease
     return settings

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from rekindle.controller.kube import Gone, Kube, KubeError
 from rekindle.controller.resources import Key, Object, Resource, key_of
@@ -89,6 +89,7 @@ class Informer:
                     self._apply(kind, body)
             except Gone:
                 self._version = ""
+                await asyncio.sleep(_FIRST_PAUSE)
             except KubeError as error:
                 log.warning("%s: %s; trying again in %.1f s", self._resource.plural, error, pause)
                 await asyncio.sleep(pause)
@@ -134,6 +135,38 @@ class Informer:
             listener(before, after)
 
 
-async def listed(informers: Iterable[Informer]) -> None:
-    """Until all copies are complete."""
-    await asyncio.gather(*(informer.wait_until_listed() for informer in informers))
+class Union:
+    """The copies of several namespaces as one."""
+
+    def __init__(self, informers: Sequence[Informer]) -> None:
+        self._informers = informers
+
+    def listen(self, listener: Listener) -> None:
+        for informer in self._informers:
+            informer.listen(listener)
+
+    async def wait_until_listed(self) -> None:
+        for informer in self._informers:
+            await informer.wait_until_listed()
+
+    @property
+    def is_listed(self) -> bool:
+        return all(informer.is_listed for informer in self._informers)
+
+    def get(self, key: Key) -> Object | None:
+        return next((found for informer in self._informers if (found := informer.get(key)) is not None), None)
+
+    def of(self, word: str) -> list[Object]:
+        return [body for informer in self._informers for body in informer.of(word)]
+
+    def __iter__(self) -> Iterator[Object]:
+        return (body for informer in self._informers for body in informer)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._informers))
+
+    async def run(self) -> None:
+        """Keep all of them current, for ever."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run())

@@ -15,8 +15,8 @@ from kubernetes.aio import client, config
 from rekindle.controller.resources import Object, Resource
 
 _CALL_SECONDS = 15.0
-_WATCH_SECONDS = 240
-_SILENT_SECONDS = 300.0  # a watch that says nothing beyond its own end is dead
+_WATCH_SECONDS = 55
+_SILENT_SECONDS = 70.0  # a watch that has not ended by then hangs on a dead connection
 _PAGE = 500
 
 MERGE = "application/merge-patch+json"

@@ -20,6 +20,9 @@ from rekindle.controller.submission.names import AttemptNames
 
 State = ApplicationState
 
+_LOOK_AGAIN = 5.0
+"""Seconds after which what was made must be seen: no event may come."""
+
 _DELETION_PATIENCE = 60.0
 """Seconds after which a deleted application goes although its driver is not proven gone."""
 
@@ -138,6 +141,8 @@ def _new(view: View, status: ApplicationStatus) -> Decision:
 
 def _begin(view: View, status: ApplicationStatus, reason: str, message: str) -> Decision:
     """Write the next attempt down; its objects are made once that is stored."""
+    if not _is_gone(view):
+        return _waiting_for_proof(view, status)
     if view.others:  # the status was lost, or is older than the objects: no second driver beside one that may run
         return _waiting_for_proof(replace(view, driver=view.others[0]), status)
     names = view.names(status.attempt + 1)
@@ -147,10 +152,12 @@ def _begin(view: View, status: ApplicationStatus, reason: str, message: str) -> 
     begun = with_condition(begun, "Succeeded", "Unknown", view.now, "Submitted")
     steps: tuple[Step, ...] = (Submit(),)
     said = f"attempt {names.attempt}: {message}; driver pod {names.driver_pod}"
-    return Decision(begun, steps).saying("Normal", "SparkApplicationSubmitted", said)
+    return Decision(begun, steps, delay=_LOOK_AGAIN).saying("Normal", "SparkApplicationSubmitted", said)
 
 
 def _submitted(view: View, status: ApplicationStatus) -> Decision:
+    if view.driver is not None and view.driver.phase is DriverPhase.SUCCEEDED:
+        return _ended(view, status, view.driver)  # what is done is done, whatever was edited meanwhile
     if (intervention := _intervention(view, status)) is not None:
         return intervention
     driver = view.driver
@@ -158,7 +165,7 @@ def _submitted(view: View, status: ApplicationStatus) -> Decision:
         return _failed(view, status, FailureCause.SUBMISSION, "SubmissionRefused", view.submission_error)
     if driver is None:
         if not status.driver_info.pod_uid:
-            return Decision(status, (Submit(),))
+            return Decision(status, (Submit(),), delay=_LOOK_AGAIN)
         driver = GONE
     if driver.has_ended:
         return _ended(view, status, driver)
@@ -193,6 +200,8 @@ def _started(view: View, status: ApplicationStatus, driver: DriverFacts) -> Deci
 
 
 def _running(view: View, status: ApplicationStatus) -> Decision:
+    if view.driver is not None and view.driver.phase is DriverPhase.SUCCEEDED:
+        return _ended(view, status, view.driver)
     if (intervention := _intervention(view, status)) is not None:
         return intervention
     driver = view.driver or GONE
@@ -249,6 +258,10 @@ def _ended(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decisi
     following = after_success(view.application.spec.restart_policy)
     if isinstance(following, Again):
         return _again(view, status, following, "Completed", driver.message)
+    return _completed(view, status, driver)
+
+
+def _completed(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
     done = status.model_copy(update={"termination_time": format_time(view.now)})
     done = enter(done, State.COMPLETED, view.now, "Completed", driver.message)
     done = with_condition(done, "Succeeded", "True", view.now, "Completed", driver.message)
@@ -332,11 +345,25 @@ def _waiting_for_proof(view: View, status: ApplicationStatus) -> Decision:
     what = f"waiting until driver pod {driver.pod_name} is gone: {driver.message}"
     told = any(c.type == "DriverRunning" and c.message == what for c in status.conditions)
     status = with_condition(status, "DriverRunning", "Unknown", view.now, "WaitingForDriverToEnd", what)
-    steps: tuple[Step, ...] = () if driver.is_terminating else (DeleteDriver(driver.pod_name, driver.pod_uid),)
+    if _is_assumed_dead(view, status, driver):
+        steps: tuple[Step, ...] = (DeleteDriver(driver.pod_name, driver.pod_uid, at_once=True),)
+        return Decision(status, steps, delay=5.0).saying(
+            "Warning", "DriverAssumedDead", f"{driver.message}; taken for dead (recovery.fencing: Assume)"
+        )
+    steps = () if driver.is_terminating else (DeleteDriver(driver.pod_name, driver.pod_uid),)
     decision = Decision(status, steps, delay=5.0)
     if told:
         return decision
     return decision.saying("Warning" if driver.is_unreachable else "Normal", "WaitingForDriverToEnd", what)
+
+
+def _is_assumed_dead(view: View, status: ApplicationStatus, driver: DriverFacts) -> bool:
+    """Whether somebody chose not to wait for proof, and the time for it is over."""
+    if view.application is None or not driver.is_unreachable:
+        return False
+    recovery = view.application.spec.recovery
+    since = next(parse_time(c.last_transition_time) for c in status.conditions if c.type == "DriverRunning")
+    return recovery.fencing == "Assume" and view.now - since >= recovery.fencing_timeout_seconds
 
 
 def _intervention(view: View, status: ApplicationStatus) -> Decision | None:
@@ -386,7 +413,8 @@ def _over(view: View, status: ApplicationStatus) -> Decision:
     """COMPLETED or FAILED: an edit begins anew, and the time to live ends it."""
     assert view.application is not None
     if not _is_gone(view):
-        return Decision(status, _ending(view), delay=5.0)
+        assert view.driver is not None
+        return Decision(status, () if view.driver.is_terminating else _ending(view), delay=30.0)
     if view.digest != status.submitted_digest and not view.application.spec.suspend:
         fresh = status.model_copy(update={"restarts": RestartCounts(), "submission_attempts": 0})
         return _begin(view, fresh, "SpecEdited", "the edited spec is submitted")
@@ -409,7 +437,11 @@ def _unusable(view: View, status: ApplicationStatus) -> Decision:
     state = status.application_state.state
     if state in (State.SUBMITTED, State.RUNNING):
         status = _with_facts(view, status)
-    if state is not State.FAILED and (state is State.NEW or _is_gone(view)):
+        if view.driver is not None and view.driver.phase is DriverPhase.SUCCEEDED:
+            return _completed(view, status, view.driver)
+        if view.driver is not None and view.driver.has_ended:
+            what = f"{view.driver.message}; and the spec cannot be used: {what}"
+    if not state.is_terminal and (state is State.NEW or _is_gone(view)):
         status = status.model_copy(update={"termination_time": format_time(view.now), "submitted_digest": view.digest})
         status = enter(status, State.FAILED, view.now, "SpecInvalid", what, error=what)
         status = with_condition(status, "Succeeded", "False", view.now, "SpecInvalid", what)

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Callable
 
 from rekindle.controller.kube import Kube
 from rekindle.controller.leader import LeaseElection
@@ -22,8 +23,9 @@ _END_SECONDS = 10.0
 class Operator:
     """One process; `run` it once."""
 
-    def __init__(self, settings: OperatorSettings, kube: Kube) -> None:
-        self._settings, self._kube = settings, kube
+    def __init__(self, settings: OperatorSettings, kube: Kube, take_signals: Callable[[], None] = lambda: None) -> None:
+        """`take_signals` sets the process's signal handlers."""
+        self._settings, self._kube, self._take_signals = settings, kube, take_signals
         self.metrics = Metrics()
         self._election = LeaseElection(
             kube, settings.operator_namespace, settings.lease_name, settings.identity, settings.lease_seconds
@@ -44,7 +46,7 @@ class Operator:
 
     async def _serve_a_term(self) -> None:
         """Work until the Lease is lost."""
-        self._term = Term(self._settings, self._kube, self.metrics)
+        self._term = Term(self._settings, self._kube, self.metrics, self._take_signals)
         self.metrics.leader.set(1)
         work = asyncio.create_task(self._term.run())
         kept = asyncio.create_task(self._election.keep())
@@ -75,10 +77,14 @@ class Operator:
 async def main(settings: OperatorSettings) -> None:
     """Run until SIGTERM or SIGINT. OSError where there is no cluster."""
     kube = await Kube.connect()
-    work = asyncio.create_task(Operator(settings, kube).run())
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, work.cancel)
+
+    def take_signals() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, work.cancel)
+
+    work = asyncio.create_task(Operator(settings, kube, take_signals).run())
+    take_signals()
     try:
         await work
     except asyncio.CancelledError:

@@ -13,10 +13,31 @@ from rekindle.api.settings import SettingsError
 from rekindle.api.spark_application import SparkApplication
 from rekindle.api.unsupported import refusals
 from rekindle.controller.resources import Object
+from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.submission.objects import attempt_objects
 from rekindle.controller.submission.properties import OWNED
 
 _NOT_OF_AN_ATTEMPT = ("suspend", "timeToLiveSeconds", "restartPolicy", "timeouts")
 """Fields whose edit leaves a running attempt alone."""
+
+
+_TYPED = {
+    "spark.kubernetes.authenticate.driver.serviceAccountName": "spec.driver.serviceAccount",
+    "spark.kubernetes.driverEnv.": "spec.driver.env",
+    "spark.kubernetes.driver.label.": "spec.driver.labels",
+    "spark.kubernetes.driver.annotation.": "spec.driver.annotations",
+    "spark.kubernetes.driver.secrets.": "spec.driver.secrets",
+    "spark.kubernetes.driver.secretKeyRef.": "spec.driver.env",
+    "spark.kubernetes.driver.volumes.": "spec.volumes and spec.driver.volumeMounts",
+    "spark.kubernetes.driver.node.selector.": "spec.driver.nodeSelector",
+    "spark.kubernetes.node.selector.": "spec.nodeSelector",
+    "spark.kubernetes.driver.scheduler.name": "spec.driver.schedulerName",
+    "spark.kubernetes.scheduler.name": "spec.driver.schedulerName and spec.executor.schedulerName",
+    "spark.kubernetes.container.image.pullPolicy": "spec.imagePullPolicy",
+    "spark.kubernetes.container.image.pullSecrets": "spec.imagePullSecrets",
+    "spark.ui.port": "nothing: the driver's service has port 4040",
+}
+"""Keys by which spark-submit would shape the driver's pod, and the fields that do so here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +61,7 @@ def read_spec(body: Object) -> ReadSpec:
     except SettingsError as error:
         return ReadSpec(None, tuple(f"spec.sparkConf: {line}" for line in str(error).splitlines()), digest)
     wrong = [*(str(problem) for problem in refusals(application)), *_conflicts(application)]
+    wrong = wrong or _not_made(application)
     return ReadSpec(None if wrong else application, tuple(wrong), digest)
 
 
@@ -57,6 +79,16 @@ def spec_digest(spec: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def _not_made(application: SparkApplication) -> list[str]:
+    """Why no pods can be made of it: a template or a number that no schema checks."""
+    names = AttemptNames(application.metadata.name, "0" * 36, 1)
+    try:
+        attempt_objects(application, names, application.metadata.namespace, {})
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        return [f"spec: no pods can be made of it: {error or type(error).__name__}; look at template and sparkConf"]
+    return []
+
+
 def _conflicts(application: SparkApplication) -> list[str]:
     """What the API server's schema cannot say: sparkConf against what the operator sets, and no image at all."""
     spec = application.spec
@@ -64,6 +96,12 @@ def _conflicts(application: SparkApplication) -> list[str]:
         f"spec.sparkConf.{key}: the operator sets this for every driver it makes; remove it"
         for key in sorted(spec.spark_conf)
         if key in OWNED
+    ]
+    found += [
+        f"spec.sparkConf.{key}: the operator writes the driver's pod, not spark-submit; write {field}"
+        for key in sorted(spec.spark_conf)
+        for prefix, field in _TYPED.items()
+        if key == prefix or (prefix.endswith(".") and key.startswith(prefix))
     ]
     image = spec.image or spec.spark_conf.get("spark.kubernetes.container.image")
     for role, own in (("driver", spec.driver.image), ("executor", spec.executor.image)):

@@ -13,8 +13,8 @@ from rekindle.controller.clock import parse_time
 from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.executor_facts import executor_facts
-from rekindle.controller.informer import Informer
-from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken
+from rekindle.controller.informer import Informer, Union
+from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken, Unavailable
 from rekindle.controller.lifecycle import (
     CleanUp,
     Decision,
@@ -54,7 +54,8 @@ log = logging.getLogger(__name__)
 
 FINALIZER = "rekindle.dev/driver"
 
-_LOG_LINES, _LOG_BYTES = 20, 4096
+_LOG_LINES, _LOG_CHARACTERS = 20, 4096
+_READ_BYTES = 1 << 20  # a limit cuts the end off, so it must not be reached
 _WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
 
 
@@ -65,7 +66,7 @@ class Reconciler:
         self,
         kube: Kube,
         store: ApplicationStore,
-        pods: Informer,
+        pods: Union,
         nodes: Informer | None,
         events: EventRecorder,
         metrics: Metrics,
@@ -110,7 +111,7 @@ class Reconciler:
         return replace(
             view,
             driver=driver,
-            others=await self._other_drivers(view, names),
+            others=await self._other_drivers(view, driver),
             executors=executor_facts(self._executors(view, driver), status.executors.ever_started),
             log_tail=await self._log_tail(view, driver),
         )
@@ -119,7 +120,7 @@ class Reconciler:
         """The driver of the present attempt. That a pod or a node is gone is never taken from a copy."""
         pod = self._pods.get(Key(view.namespace, names.driver_pod))
         is_over = view.status.application_state.state.is_terminal
-        if pod is None and view.status.driver_info.pod_uid and not is_over:
+        if pod is None and not is_over:
             pod = await self._live(POD, view.namespace, names.driver_pod)
         if pod is None or not is_owned_by(pod, view.uid):
             return None
@@ -139,12 +140,14 @@ class Reconciler:
         except Gone:
             return None
 
-    async def _other_drivers(self, view: View, names: AttemptNames) -> list[DriverFacts]:
+    async def _other_drivers(self, view: View, driver: DriverFacts | None) -> list[DriverFacts]:
+        """Drivers of this application that are not the present one; in its namespace, for labels can be forged."""
         pods = [
             pod
             for pod in self._pods.of(view.uid)
             if labels_of(pod).get(labels.SPARK_ROLE) == "driver"
-            and pod["metadata"]["name"] != (names.driver_pod if names.attempt else "")
+            and pod["metadata"]["namespace"] == view.namespace
+            and (driver is None or uid_of(pod) != driver.pod_uid)
             and is_owned_by(pod, view.uid)
         ]
         found = [await self._facts(pod) for pod in pods]
@@ -153,7 +156,8 @@ class Reconciler:
     def _executors(self, view: View, driver: DriverFacts | None) -> list[Object]:
         """Pods that the driver made, by its ownership: labels can be forged."""
         owner = driver.pod_uid if driver is not None else view.status.driver_info.pod_uid
-        return [pod for pod in self._pods.of(view.uid) if owner and is_owned_by(pod, owner)]
+        mine = (pod for pod in self._pods.of(view.uid) if pod["metadata"]["namespace"] == view.namespace)
+        return [pod for pod in mine if owner and is_owned_by(pod, owner)]
 
     async def _log_tail(self, view: View, driver: DriverFacts | None) -> str:
         if driver is None or driver.phase is not DriverPhase.FAILED or driver.exit_code is None:
@@ -161,9 +165,10 @@ class Reconciler:
         if view.status.application_state.state not in _WATCHED:
             return ""
         try:
-            return await self._kube.log(
-                view.namespace, driver.pod_name, CONTAINER, lines=_LOG_LINES, most_bytes=_LOG_BYTES
+            tail = await self._kube.log(
+                view.namespace, driver.pod_name, CONTAINER, lines=_LOG_LINES, most_bytes=_READ_BYTES
             )
+            return tail[-_LOG_CHARACTERS:]
         except KubeError as error:
             log.info("no log of %s: %s", driver.pod_name, error)
             return ""
@@ -177,7 +182,7 @@ class Reconciler:
         for step in decision.steps:
             if isinstance(step, Submit):
                 if (refusal := await self._submit(body, view, decision.status)) is not None:
-                    refused = replace(view, status=decision.status, submission_error=refusal)
+                    refused = replace(view, status=decision.status, driver=None, submission_error=refusal)
                     return await self._apply(body, refused, decide(refused))
             else:
                 await self._take(body, view, step)
@@ -226,12 +231,17 @@ class Reconciler:
         return None
 
     async def _create(self, view: View, made: Made) -> None:
-        """Get or create. Raises Refused, and Taken where the name is somebody else's."""
+        """Get or create. Raises Refused, Taken where the name is somebody else's, Unavailable where it may work soon.
+
+        A full quota refuses also what is there already, and a quota that changed meanwhile answers 409.
+        """
         try:
             await self._kube.create(made.resource, view.namespace, made.body)
-        except Taken:
+        except (Taken, Refused) as error:
             there = await self._live(made.resource, view.namespace, made.name)
-            if there is not None and not is_owned_by(there, view.uid):
+            if there is None and isinstance(error, Taken):
+                raise Unavailable(error.status, str(error), error.reason) from None
+            if there is None or not is_owned_by(there, view.uid):
                 raise
 
     async def _take(self, body: Object, view: View, step: Step) -> None:

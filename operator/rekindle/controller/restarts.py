@@ -43,7 +43,7 @@ def after_failure(policy: RestartPolicy | None, cause: FailureCause, counts: Res
     retries, interval = _budget(chosen, cause)
     if used >= retries:
         return Over(f"all {retries} retries after {_NAMES[cause]} are used up")
-    delay = min(interval * 2.0**used, float(chosen.max_retry_interval))
+    delay = min(interval * 2.0 ** min(used, 30), float(chosen.max_retry_interval))
     return Again(delay, counts.model_copy(update={name: used + 1}))
 
 

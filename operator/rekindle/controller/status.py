@@ -26,12 +26,21 @@ def enter(
 ) -> ApplicationStatus:
     """`status` in `state`, with the change in its history; `error` says what is wrong, empty that nothing is."""
     entered = Transition(state=state, at=format_time(now), attempt=status.attempt, reason=reason, message=_cut(message))
+    if state not in (ApplicationState.SUBMITTED, ApplicationState.RUNNING):
+        status = _without_executors(status)
     return status.model_copy(
         update={
             "application_state": StateReport(state=state, error_message=_cut(error)),
             "transitions": [*status.transitions, entered][-_MOST_TRANSITIONS:],
         }
     )
+
+
+def _without_executors(status: ApplicationStatus) -> ApplicationStatus:
+    """None runs for an attempt that is over."""
+    ended = {name: state for name, state in status.executor_state.items() if state in ("COMPLETED", "FAILED")}
+    counts = status.executors.model_copy(update={"running": 0, "pending": 0})
+    return status.model_copy(update={"executors": counts, "executor_state": ended})
 
 
 def with_error(status: ApplicationStatus, message: str) -> ApplicationStatus:

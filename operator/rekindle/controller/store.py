@@ -20,7 +20,10 @@ class ApplicationStore:
         """Keep `body`, unless what is there is newer."""
         key = key_of(body)
         there = self._bodies.get(key)
-        if there is not None and uid_of(there) == uid_of(body) and _version(there) > _version(body):
+        if there is not None and _version(there) > _version(body):
+            return
+        if "deletionTimestamp" in body["metadata"] and not body["metadata"].get("finalizers"):
+            self.remove(body)  # it is gone with this very change
             return
         body["metadata"].pop("managedFields", None)
         self._bodies[key] = body

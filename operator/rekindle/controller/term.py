@@ -7,12 +7,13 @@ the API.
 import asyncio
 import logging
 from collections import Counter
+from collections.abc import Callable
 
 import kopf
 
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.handlers import registry_for, settings_of
-from rekindle.controller.informer import Informer
+from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.reading import read_status
@@ -32,17 +33,13 @@ _COUNT_SECONDS = 5.0
 class Term:
     """One term of office; `run` it once."""
 
-    def __init__(self, settings: OperatorSettings, kube: Kube, metrics: Metrics) -> None:
-        self._settings, self._metrics = settings, metrics
+    def __init__(
+        self, settings: OperatorSettings, kube: Kube, metrics: Metrics, take_signals: Callable[[], None]
+    ) -> None:
+        """`take_signals` sets the process's own signal handlers again: Kopf takes them when it starts."""
+        self._settings, self._metrics, self._take_signals = settings, metrics, take_signals
         self._events = EventRecorder(kube, settings.identity, metrics.events_dropped.inc)
-        namespace = settings.namespaces[0] if len(settings.namespaces) == 1 else None
-        self._pods = Informer(
-            kube,
-            POD,
-            namespace=namespace,
-            selector=_SELECTOR,
-            index=lambda pod: labels_of(pod).get(labels.LABEL_UID),
-        )
+        self._pods = Union([_pods_of(kube, namespace) for namespace in settings.namespaces or (None,)])
         self._nodes = Informer(kube, NODE) if settings.watch_nodes else None
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._queue.add)
@@ -76,7 +73,7 @@ class Term:
 
     async def _watch_applications(self) -> None:
         namespaces = list(self._settings.namespaces)
-        await kopf.operator(
+        tasks = await kopf.spawn_tasks(
             registry=registry_for(self._store),
             settings=settings_of(),
             standalone=True,
@@ -84,6 +81,8 @@ class Term:
             clusterwide=not namespaces,
             namespaces=namespaces,
         )
+        self._take_signals()
+        await kopf.run_tasks(tasks)
         raise RuntimeError("Kopf's watch ended")
 
     async def _look(self, key: Key) -> float | None:
@@ -124,6 +123,12 @@ class Term:
                 self._metrics.applications.labels(namespace, state_name).set(count)
             self._metrics.queue_depth.set(len(self._queue))
             await asyncio.sleep(_COUNT_SECONDS)
+
+
+def _pods_of(kube: Kube, namespace: str | None) -> Informer:
+    return Informer(
+        kube, POD, namespace=namespace, selector=_SELECTOR, index=lambda pod: labels_of(pod).get(labels.LABEL_UID)
+    )
 
 
 def _standing(node: Object) -> tuple[object, object]:

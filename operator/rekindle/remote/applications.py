@@ -84,10 +84,12 @@ async def follow(kube: Kube, namespace: str, name: str) -> AsyncIterator[Applica
     """The status at each change of it, until the application has ended."""
     before: ApplicationStatus | None = None
     while True:
-        status = read_status(await get(kube, namespace, name))
-        if status != before:
+        body = await get(kube, namespace, name)
+        status = read_status(body)
+        is_seen = status.observed_generation >= int(body["metadata"].get("generation") or 0)
+        if is_seen and status != before:
             yield status
-        if status.application_state.state.is_terminal:
+        if is_seen and status.application_state.state.is_terminal:
             return
         before = status
         await asyncio.sleep(_EVERY)

@@ -87,9 +87,18 @@ def test_a_driver_that_does_not_run_says_what_it_waits_for(status, reason, messa
         ),
         (
             {"phase": "Failed"},
-            "NodeLost",
-            "the driver's pod failed without a container's end: its node is gone",
+            "DriverLost",
+            "the driver's pod failed and tells of no container's end",
             INFRASTRUCTURE,
+        ),
+        (
+            {
+                "phase": "Failed",
+                "initContainerStatuses": [{"name": "fetch", "state": {"terminated": {"exitCode": 7}}}],
+            },
+            "InitContainerFailed",
+            "init container fetch ended with exit code 7",
+            APPLICATION,
         ),
         (
             failed(128, "StartError"),

@@ -3,6 +3,9 @@
 import pytest
 
 from rekindle.api.application_status import ApplicationState as State
+from rekindle.api.application_status import FailureCause, RestartCounts
+from rekindle.api.restart_policy import RestartPolicy
+from rekindle.controller.restarts import Again, after_failure
 from tests.unit.controller.world import RUNNING, SUCCEEDED, World, container, driver, failed, manifest, node
 
 RETRIES = {"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 10}
@@ -363,3 +366,75 @@ def test_history_and_messages_are_bounded():
     world.driver_is({"phase": "Failed", "reason": "Evicted", "message": "x" * 100_000})
     world.settle()
     assert len(world.status.application_state.error_message) <= 2000
+
+
+@pytest.mark.parametrize("running_first", [True, False])
+def test_who_assumes_death_never_waits_for_ever(running_first):
+    """Also where the driver had not started, or was told to end before its node fell silent."""
+    spec = {"recovery": {"fencing": "Assume", "fencingTimeoutSeconds": 60}, "timeouts": {"driverStart": 30}}
+    world = running(**spec) if running_first else World(body=manifest(**spec))
+    world.settle()
+    world.node_is(node(ready="Unknown"))
+    world.edit(arguments=["2"])
+    for _ in range(20):
+        world.look()
+        world.now += 10
+    assert world.status.attempt >= 2
+    assert "DriverAssumedDead" in [reason for _, reason, _ in world.said]
+
+
+def test_nothing_runs_in_the_status_of_what_is_over():
+    world = running()
+    world.executors = [{**driver("pi-exec-1"), "status": {"phase": "Running"}}]
+    world.settle()
+    assert world.status.executors.running == 1
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    assert (world.status.executors.running, world.status.executor_state) == (0, {})
+
+
+def test_what_succeeded_before_it_was_suspended_has_succeeded():
+    world = running()
+    world.edit(suspend=True)
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    assert world.state() is State.COMPLETED
+
+
+@pytest.mark.parametrize(("status", "state"), [(SUCCEEDED, State.COMPLETED), (failed(3), State.FAILED)])
+def test_an_unusable_edit_does_not_hide_how_a_driver_ended(status, state):
+    world = running()
+    world.edit(proxyUser="root")
+    world.driver_is(status)
+    world.settle()
+    assert world.state() is state
+    world.settle()
+    assert world.state() is state
+    if state is State.FAILED:
+        assert "the driver ended with exit code 3" in world.status.application_state.error_message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"sparkConf": {"spark.driver.memory": "abc"}},
+        {"sparkConf": {"spark.driver.memoryOverheadFactor": "x"}},
+        {"driver": {"template": {"spec": {"containers": ["x"]}}}},
+        {"driver": {"template": {"spec": {"containers": [{"name": "a", "env": 5}]}}}},
+        {"executor": {"template": {"metadata": 5}}},
+        {"sparkConf": {"spark.ui.port": "4050"}},
+        {"sparkConf": {"spark.kubernetes.driverEnv.A": "1"}},
+    ],
+)
+def test_what_no_schema_checks_is_refused_and_never_raises(spec):
+    world = World(body=manifest(**spec))
+    world.settle()
+    assert (world.state(), world.pods) == (State.FAILED, {})
+    assert condition(world, "Accepted").message.startswith("spec")
+
+
+def test_waits_are_bounded_however_often_it_failed():
+    policy = RestartPolicy(type="OnFailure", on_failure_retries=100_000)
+    following = after_failure(policy, FailureCause.APPLICATION, RestartCounts(application=5000), 1.0)
+    assert isinstance(following, Again)
+    assert following.delay == policy.max_retry_interval

@@ -120,6 +120,6 @@ class OneDriver(RuleBasedStateMachine):
 
 
 OneDriver.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=50, stateful_step_count=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 TestOneDriver = OneDriver.TestCase

@@ -33,6 +33,7 @@ def driver_pod(application: SparkApplication, names: AttemptNames, owner: Object
     add_metadata(pod, {**(spec.driver.labels or {}), **driver_labels(application, names)}, spec.driver.annotations)
     pod["metadata"] |= {"name": names.driver_pod, "ownerReferences": [owner]}
     add_pod_fields(pod, spec, spec.driver)
+    container.pop("restartPolicy", None)  # a driver that ended must not begin again under its name
     _fill(container, application, names)
     add_container_fields(container, spec.driver)
     _local_dirs(pod["spec"], container)
@@ -56,14 +57,25 @@ def driver_labels(application: SparkApplication, names: AttemptNames) -> dict[st
 def _fill(container: Object, application: SparkApplication, names: AttemptNames) -> None:
     spec = application.spec
     container |= {
-        "image": spec.driver.image or spec.image or spec.spark_conf.get("spark.kubernetes.container.image"),
+        "image": _image(spec),
         "imagePullPolicy": spec.image_pull_policy or "IfNotPresent",
         "args": ["driver", *_arguments(spec)],
-        "resources": {**container.get("resources", {}), **driver_resources(spec)},
+        "resources": _merged(container.get("resources") or {}, driver_resources(spec)),
         "env": [*container.get("env", ()), *_environment(names)],
         "ports": [*container.get("ports", ()), *_ports()],
         "volumeMounts": [*container.get("volumeMounts", ()), {"name": _CONF_VOLUME, "mountPath": CONF_DIR}],
     }
+
+
+def _image(spec: SparkApplicationSpec) -> str | None:
+    conf = spec.spark_conf
+    named = conf.get("spark.kubernetes.driver.container.image") or conf.get("spark.kubernetes.container.image")
+    return spec.driver.image or spec.image or named
+
+
+def _merged(theirs: Object, ours: Object) -> Object:
+    """A template's resources, such as a processor of another kind, and ours over them."""
+    return {**theirs, **{part: {**(theirs.get(part) or {}), **ours[part]} for part in ("requests", "limits")}}
 
 
 def _arguments(spec: SparkApplicationSpec) -> list[str]:

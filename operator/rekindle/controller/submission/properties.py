@@ -109,7 +109,8 @@ def _driver(spec: SparkApplicationSpec) -> dict[str, str]:
 
 def _executors(spec: SparkApplicationSpec) -> dict[str, str]:
     executor, given = spec.executor, spec.executor.model_fields_set
-    variables = {f"spark.executorEnv.{name}": value for name, value in executor.env_vars.items()}
+    named = {variable.name for variable in executor.env}  # these are in the template, and Spark's own would win
+    variables = {f"spark.executorEnv.{name}": text for name, text in executor.env_vars.items() if name not in named}
     return variables | _some(
         {
             "spark.executor.instances": str(executor.instances) if executor.instances else None,
@@ -153,6 +154,8 @@ def _images(spec: SparkApplicationSpec) -> dict[str, str]:
             "spark.kubernetes.executor.container.image": spec.executor.image,
             "spark.kubernetes.container.image.pullPolicy": spec.image_pull_policy,
             "spark.kubernetes.container.image.pullSecrets": ",".join(spec.image_pull_secrets or ()) or None,
+            # Spark gives executors the driver's account where they have none of their own.
+            "spark.kubernetes.authenticate.driver.serviceAccountName": spec.driver.service_account,
             "spark.kubernetes.authenticate.executor.serviceAccountName": spec.executor.service_account,
         }
     )
