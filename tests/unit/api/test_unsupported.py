@@ -12,6 +12,7 @@ SOME: dict[str, Any] = {
     "failureRetries": 3,
     "retryInterval": 3,
     "lifecycle": {},
+    "memoryLimit": "2Gi",
     "monitoring": {},
     "batchSchedulerOptions": {"queue": "a"},
     "sparkUIOptions": {"servicePort": 80},
