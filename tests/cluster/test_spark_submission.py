@@ -64,7 +64,8 @@ def reference(installed):
     server = json.loads(kubectl("config", "view", "--minify", "-o", "json"))["clusters"][0]["cluster"]["server"]
     command += ["--master", f"k8s://{server}", *(part for pair in conf.items() for part in ("--conf", "=".join(pair)))]
     command += ["local:///opt/spark/examples/src/main/python/pi.py", "2"]
-    environment = {**os.environ, "KUBECONFIG": str(kubeconfig())}
+    mine = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environment = {**mine, "KUBECONFIG": str(kubeconfig())}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     yield until("Spark's driver pod", lambda: get("pod", name, JOBS), 30)

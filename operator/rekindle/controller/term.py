@@ -73,6 +73,7 @@ class Term:
 
     async def _watch_applications(self) -> None:
         namespaces = list(self._settings.namespaces)
+        ours = asyncio.all_tasks()  # when Kopf ends it ends every task of the loop that it is not told of
         tasks = await kopf.spawn_tasks(
             registry=registry_for(self._store),
             settings=settings_of(),
@@ -82,7 +83,7 @@ class Term:
             namespaces=namespaces,
         )
         self._take_signals()
-        await kopf.run_tasks(tasks)
+        await kopf.run_tasks(tasks, ignored=ours)
         raise RuntimeError("Kopf's watch ended")
 
     async def _look(self, key: Key) -> float | None:
