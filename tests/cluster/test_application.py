@@ -63,3 +63,18 @@ def test_a_killed_operator_changes_nothing_for_what_runs(application):
     assert app.state == "COMPLETED", app.tell()
     assert [pod["metadata"]["uid"] for pod in app.drivers()] == [before]
     assert app.status["attempt"] == 1
+
+
+def test_a_scala_program_runs(application):
+    """Spark's own SQL shell: its main class is Scala, and every Spark has it."""
+    app = application(
+        "scala",
+        type="Scala",
+        mainClass="org.apache.spark.sql.hive.thriftserver.SparkSQLCLIDriver",
+        mainApplicationFile="local:///opt/spark/jars/spark-core_2.13-4.3.0.jar",
+        arguments=["-e", "SELECT sum(id) FROM range(1000)"],
+        sparkConf={"spark.sql.catalogImplementation": "in-memory"},
+    ).apply()
+    app.wait_for("COMPLETED", "FAILED", seconds=180)
+    assert app.state == "COMPLETED", app.tell()
+    assert "499500" in app.log()
