@@ -25,6 +25,13 @@ def get(kind: str, name: str, namespace: str) -> Object | None:
     return json.loads(found) if found.strip() else None
 
 
+def there(kind: str, name: str, namespace: str) -> Object:
+    """The object, which must be there."""
+    found = get(kind, name, namespace)
+    assert found is not None, f"no {kind} {name} in {namespace}"
+    return found
+
+
 def items(kind: str, namespace: str, selector: str = "") -> list[Object]:
     arguments = ["-l", selector] if selector else []
     return json.loads(kubectl("get", kind, "-n", namespace, "-o", "json", *arguments))["items"]
@@ -38,6 +45,14 @@ def until(what: str, seen: Callable[[], Any], seconds: float = 120.0, *, tell: C
             raise AssertionError(f"not seen within {seconds:g} s: {what}\n{tell()}")
         time.sleep(_EVERY)
     return found
+
+
+def evict(pod: Object) -> None:
+    """As `kubectl drain` and autoscalers do. Failed where a budget does not allow it."""
+    metadata = {name: pod["metadata"][name] for name in ("name", "namespace")}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
+    path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}/eviction"
+    kubectl("create", "--raw", path, "-f", "-", text=json.dumps(eviction))
 
 
 class Application:
@@ -62,13 +77,15 @@ class Application:
 
     @property
     def body(self) -> Object:
-        found = get("sparkapplication", self.name, self.namespace)
-        assert found is not None, f"{self.name} is not there"
-        return found
+        return there("sparkapplication", self.name, self.namespace)
 
     @property
     def status(self) -> Object:
         return self.body.get("status") or {}
+
+    @property
+    def generation(self) -> int:
+        return int(self.body["metadata"]["generation"])
 
     @property
     def state(self) -> str:
@@ -90,6 +107,10 @@ class Application:
     def wait_until(self, what: str, seen: Callable[[Object], Any], seconds: float = 120.0) -> Any:
         """Until `seen(status)` is true."""
         return until(f"{self.name}: {what}", lambda: seen(self.status), seconds, tell=self.tell)
+
+    def wait_for_executor(self) -> Any:
+        """Until an executor runs."""
+        return self.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
 
     def driver(self, attempt: int | None = None) -> Object | None:
         """The pod of a driver, of the present attempt unless told."""
@@ -113,7 +134,7 @@ class Application:
         return kubectl("logs", pod["metadata"]["name"], "-n", self.namespace, "-c", "spark-kubernetes-driver")
 
     def events(self) -> list[Object]:
-        field = f"regarding.name={self.name},regarding.kind=SparkApplication"
+        field = f"regarding.uid={self.body['metadata']['uid']}"
         found = kubectl("get", "events.v1.events.k8s.io", "-n", self.namespace, "--field-selector", field, "-o", "json")
         return list(json.loads(found)["items"])
 
@@ -121,7 +142,8 @@ class Application:
         """What is known, for a test that failed."""
         try:
             pods = kubectl("get", "pods", "-n", self.namespace, "-o", "wide")
+            operators = kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=rekindle", "-o", "wide")
             notes = [f"{one.get('reason')}: {one.get('note')}" for one in self.events()]
-            return "\n".join([json.dumps(self.status, indent=1), pods, *notes])
+            return "\n".join([json.dumps(self.status, indent=1), pods, operators, *notes])
         except (Failed, AssertionError) as error:
             return str(error)

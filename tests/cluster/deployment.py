@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.kind import bases, binaries, cluster
 from tests.kind.images import build_image, content_tag, image_exists
-from tests.kind.kubectl import kubeconfig, kubectl
-from tests.kind.processes import run
+from tests.kind.kubectl import given_kubeconfig, kubeconfig, kubectl
+from tests.kind.processes import Failed, run
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "rekindle"
@@ -31,7 +32,9 @@ class Images:
 
 
 def build() -> Images:
-    """Both images, under tags of their content."""
+    """Both images, under tags of their content; on a given cluster those that REKINDLE_TEST_IMAGES names."""
+    if given_kubeconfig() is not None:
+        return _given()
     made = {}
     for target, argument, base in (
         ("operator", "PYTHON_BASE", bases.python_image()),
@@ -46,13 +49,23 @@ def build() -> Images:
     return Images(**made)
 
 
+def _given() -> Images:
+    operator, _, spark = os.environ.get("REKINDLE_TEST_IMAGES", "").partition(",")
+    if not (operator and spark):
+        raise Failed(
+            "REKINDLE_TEST_KUBECONFIG names a cluster that gets no images from here; push both, and name them: "
+            "REKINDLE_TEST_IMAGES=REGISTRY/rekindle-operator:TAG,REGISTRY/rekindle-spark:TAG"
+        )
+    return Images(operator, spark)
+
+
 def install(images: Images, *values: str, wait: bool = True) -> None:
     """`helm upgrade --install` with the images; `values` as `--set` takes them."""
     repository, tag = images.operator.rsplit(":", 1)
     sets = [
         f"image.repository={repository}",
         f"image.tag={tag}",
-        "image.pullPolicy=Never",
+        "image.pullPolicy=IfNotPresent",
         f"spark.namespaces={{{JOBS}}}",
         *values,
     ]
@@ -86,4 +99,6 @@ def make_namespace(name: str) -> None:
 
 
 def load(images: Images) -> None:
-    cluster.load(images.operator, images.spark)
+    """Into the nodes, where they are ours."""
+    if given_kubeconfig() is None:
+        cluster.load(images.operator, images.spark)

@@ -35,7 +35,7 @@ def test_an_application_runs_to_its_end(application):
 
 def test_a_killed_driver_is_followed_by_another(application):
     app = application("driver-killed", "pi.py", *SLOW).apply()
-    app.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
+    app.wait_for_executor()
     kill_driver(app)
     app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
     app.wait_for("COMPLETED", "FAILED", seconds=180)
@@ -56,7 +56,7 @@ def test_a_killed_driver_is_followed_by_another(application):
 
 def test_a_killed_operator_changes_nothing_for_what_runs(application):
     app = application("operator-killed", "pi.py", *SLOW).apply()
-    app.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
+    app.wait_for_executor()
     before = app.driver()["metadata"]["uid"]
     kill_operator()
     app.wait_for("COMPLETED", "FAILED", seconds=180)

@@ -5,22 +5,25 @@ import json
 import pytest
 
 from tests.cluster import deployment
-from tests.cluster.api import until
-from tests.cluster.deployment import CHART, NAMESPACE, RELEASE
+from tests.cluster.api import evict, get, there, until
+from tests.cluster.deployment import CHART, JOBS, NAMESPACE, RELEASE
+from tests.kind.go import module_file
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed
+from tests.kind.versions import PROMETHEUS_OPERATOR
 
 pytestmark = pytest.mark.timeout(600)
+
+SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
 
 
 def holder() -> str:
     lease = json.loads(kubectl("get", "lease", RELEASE, "-n", NAMESPACE, "-o", "json"))
-    return str(lease["spec"].get("holderIdentity") or "")
+    return str(lease["spec"].get("holderIdentity") or "").partition("_")[0]
 
 
 def operators() -> list[str]:
-    selector = f"app.kubernetes.io/instance={RELEASE}"
-    listed = kubectl("get", "pods", "-n", NAMESPACE, "-l", selector, "-o", "json")
+    listed = kubectl("get", "pods", "-n", NAMESPACE, "-l", SELECTOR, "-o", "json")
     return sorted(
         pod["metadata"]["name"] for pod in json.loads(listed)["items"] if "deletionTimestamp" not in pod["metadata"]
     )
@@ -34,19 +37,89 @@ def test_the_chart_is_well_formed_and_refuses_values_it_does_not_know(installed)
         deployment.helm("template", "x", str(CHART), "--set", "logFormat=xml")
 
 
-def test_every_optional_part_is_taken_by_the_api_server(installed):
-    enabled = ["podDisruptionBudget.enabled=true", "networkPolicy.enabled=true", "namespaces={jobs}"]
-    arguments = [part for value in enabled for part in ("--set", value)]
-    render = ("template", "tried", str(CHART), "--namespace", NAMESPACE, "--kube-version", "1.36")
-    text = deployment.helm(*render, *arguments)
-    kubectl("apply", "--dry-run=server", "-f", "-", text=text)
-    again = deployment.helm(*render, "--set", "serviceMonitor.enabled=true")  # its kind is not in this cluster
-    assert "kind: ServiceMonitor" in again
+@pytest.fixture
+def prometheus_kinds():
+    """ServiceMonitor as the Prometheus operator defines it."""
+    module, folder = "github.com/prometheus-operator/prometheus-operator", "example/prometheus-operator-crd"
+    text = module_file(module, PROMETHEUS_OPERATOR, f"{folder}/monitoring.coreos.com_servicemonitors.yaml")
+    kubectl("create", "-f", "-", text=text)
+    kubectl("wait", "crd/servicemonitors.monitoring.coreos.com", "--for=condition=Established", "--timeout=30s")
+    yield
+    kubectl("delete", "crd", "servicemonitors.monitoring.coreos.com")
+
+
+def test_every_optional_part_is_installed_and_removed_again(installed, prometheus_kinds):
+    parts = {"poddisruptionbudget": "podDisruptionBudget", "networkpolicy": "networkPolicy"}
+    parts["servicemonitor"] = "serviceMonitor"
+    deployment.install(installed, *(f"{value}.enabled=true" for value in parts.values()))
+    try:
+        found = {kind: there(kind, RELEASE, NAMESPACE) for kind in parts}
+        pod = json.loads(kubectl("get", "pods", "-n", NAMESPACE, "-l", SELECTOR, "-o", "json"))["items"][0]
+        service = there("service", f"{RELEASE}-metrics", NAMESPACE)
+        budget, policy = found["poddisruptionbudget"]["spec"], found["networkpolicy"]["spec"]
+        for selector in (budget["selector"]["matchLabels"], policy["podSelector"]["matchLabels"]):
+            assert selector.items() <= pod["metadata"]["labels"].items()
+        monitor = found["servicemonitor"]["spec"]
+        assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+        assert monitor["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
+    finally:
+        deployment.install(installed)
+    assert not any(get(kind, RELEASE, NAMESPACE) for kind in parts)
+
+
+def test_of_two_operators_the_budget_lets_one_be_evicted_at_a_time(installed):
+    deployment.install(installed, "replicas=2", "podDisruptionBudget.enabled=true")
+    try:
+        until("a budget", lambda: there("pdb", RELEASE, NAMESPACE)["status"].get("disruptionsAllowed") == 1, 60)
+        first, second = operators()
+        evict(there("pod", first, NAMESPACE))
+        with pytest.raises(Failed, match="disruption budget"):
+            evict(there("pod", second, NAMESPACE))
+        until("two operators", lambda: there("pdb", RELEASE, NAMESPACE)["status"].get("disruptionsAllowed") == 1, 90)
+    finally:
+        deployment.install(installed)
+
+
+def test_confined_to_a_namespace_it_runs_what_is_there(installed, application):
+    """With Roles only, and without Node objects: a driver's node is judged by its pod then."""
+    deployment.install(installed, f"namespaces={{{JOBS}}}", "watchNodes=false")
+    try:
+        assert get("clusterrole", RELEASE, NAMESPACE) is None
+        app = application("confined", "pi.py", "100").apply()
+        app.wait_for("COMPLETED", "FAILED", seconds=120)
+        assert app.state == "COMPLETED", app.tell()
+    finally:
+        deployment.install(installed)
+
+
+def test_metrics_and_probes_are_served(installed):
+    pod = operators()[0]
+    proxy = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}:8080/proxy"
+    assert kubectl("get", "--raw", f"{proxy}/healthz") == "ok\n"
+    until("readiness", lambda: kubectl("get", "--raw", f"{proxy}/readyz") == "ok\n", 30)
+    until("the Lease", lambda: "rekindle_leader 1.0" in kubectl("get", "--raw", f"{proxy}/metrics"), 60)
+
+
+def test_uninstalled_it_leaves_the_kinds_and_what_runs_and_installed_again_it_goes_on(installed, application):
+    app = application("uninstalled", "pi.py", "1000", "4", "8").apply()
+    app.wait_for_executor()
+    driver = app.driver()["metadata"]["uid"]
+    deployment.uninstall()
+    try:
+        kinds = "deployments,services,serviceaccounts,roles,rolebindings,configmaps,secrets"
+        left = kubectl("get", kinds, "-A", "-l", f"{SELECTOR},app.kubernetes.io/managed-by=Helm", "-o", "name")
+        assert left == ""
+        assert kubectl("get", "clusterroles,clusterrolebindings", "-l", SELECTOR, "-o", "name") == ""
+        assert app.driver()["metadata"]["uid"] == driver
+    finally:
+        deployment.install(installed)
+    app.wait_for("COMPLETED", "FAILED", seconds=180)
+    assert [pod["metadata"]["uid"] for pod in app.drivers()] == [driver]
 
 
 def test_of_two_operators_one_waits_and_takes_over_and_an_upgrade_stops_nothing(installed, application):
     app = application("upgraded", "pi.py", "1000", "4", "8").apply()
-    app.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
+    app.wait_for_executor()
     driver = app.driver()["metadata"]["uid"]
     deployment.install(installed, "replicas=2")
     try:

@@ -74,7 +74,7 @@ def test_an_operator_may_die_before_and_after_each_of_its_calls(without_the_inst
             whole = await live(kube, images.spark, None, False)
             assert whole.calls >= 20
             lives = [
-                await live(kube, images.spark, at, after) for at in range(1, whole.calls) for after in (False, True)
+                await live(kube, images.spark, at, after) for at in range(1, whole.calls + 1) for after in (False, True)
             ]
             assert sum(life.crashed for life in lives) >= 40  # how many calls a life takes varies by one or two
         finally:

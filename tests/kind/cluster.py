@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.kind import binaries, engine, network, storage, versions
+from tests.kind import audit, binaries, engine, network, storage, versions
 from tests.kind.engine import docker
 from tests.kind.images import content_tag, image_exists, import_tree, load_images, remove_outdated, why_not_pulled
 from tests.kind.kubectl import BUILD, given_kubeconfig, kubeconfig, kubectl
@@ -147,11 +147,11 @@ def load(*tags: str) -> None:
 def _create(image: str, own: bool) -> None:
     BUILD.mkdir(exist_ok=True)
     network.create()
-    folder = storage.prepare_folder()
+    mounts = {storage.IN_NODE: storage.prepare_folder(), audit.IN_NODE: audit.prepare_folder()}
     with step(f"kind makes the nodes from {image}"):
         kind = binaries.KIND.path("kind")
         command: list[str | Path] = [kind, "create", "cluster", "--name", NAME, "--image", image]
-        command += ["--config", _written_config(folder, own), "--kubeconfig", kubeconfig(), "--retain"]
+        command += ["--config", _written_config(mounts, own), "--kubeconfig", kubeconfig(), "--retain"]
         run_logged("kind-create", command, timeout=_CREATE_SECONDS, env={**_KIND, "KUBECONFIG": str(kubeconfig())})
     places = _places()
     if own:
@@ -185,9 +185,9 @@ def _choose_image(wanted: str) -> tuple[str, bool]:
     return node_image(), True
 
 
-def kind_config(volumes: Path, own: bool) -> dict[str, Any]:
-    """What `kind create cluster` is told."""
-    mounts = [{"hostPath": str(volumes), "containerPath": storage.IN_NODE}]
+def kind_config(mounts: Mapping[str, Path], own: bool) -> dict[str, Any]:
+    """What `kind create cluster` is told; `mounts` are the machine's folders by their paths in the nodes."""
+    mounted = [{"hostPath": str(folder), "containerPath": path} for path, folder in mounts.items()]
     unified = Path("/sys/fs/cgroup/cgroup.controllers").exists() or not sys.platform.startswith("linux")
     kubelet: dict[str, Any] = {"kind": "KubeletConfiguration", "failCgroupV1": False}  # refused since Kubernetes 1.35
     kubelet["cpuCFSQuota"] = unified  # cgroup v1 refuses a node less CPU than one of its pods may have: see `slow`
@@ -196,14 +196,14 @@ def kind_config(volumes: Path, own: bool) -> dict[str, Any]:
         "kind": "Cluster",
         "apiVersion": "kind.x-k8s.io/v1alpha4",
         "networking": {"disableDefaultCNI": own, "podSubnet": network.POD_SUBNET},
-        "kubeadmConfigPatches": [json.dumps(kubelet)],
-        "nodes": [{"role": role, "extraMounts": mounts} for role in roles],
+        "kubeadmConfigPatches": [json.dumps(kubelet), json.dumps(audit.cluster_configuration())],
+        "nodes": [{"role": role, "extraMounts": mounted} for role in roles],
     }
 
 
-def _written_config(volumes: Path, own: bool) -> Path:
+def _written_config(mounts: Mapping[str, Path], own: bool) -> Path:
     path = BUILD / "kind.json"
-    path.write_text(json.dumps(kind_config(volumes, own), indent=1))
+    path.write_text(json.dumps(kind_config(mounts, own), indent=1))
     return path
 
 
@@ -256,6 +256,7 @@ def _remove() -> None:
         docker("rm", "--force", "--volumes", *containers, timeout=_DELETE_SECONDS)
     network.remove()
     storage.remove_folder()
+    audit.remove_folder()
     for file in (BUILD / "kubeconfig", BUILD / "kind.json"):
         file.unlink(missing_ok=True)
 

@@ -20,11 +20,16 @@ _DOWNLOAD_SECONDS = 600
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 
-def go_program() -> Path:
-    """A Go that is new enough, or fetches one that is (GOTOOLCHAIN=auto)."""
+def find_go() -> Path | None:
+    """The machine's own Go if it is new enough, or fetches one that is (GOTOOLCHAIN=auto)."""
     found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
-    if found and _version(found) >= versions.GO_OLDEST:
-        return Path(found)
+    return Path(found) if found and _version(found) >= versions.GO_OLDEST else None
+
+
+def go_program() -> Path:
+    """The machine's own Go, else one that is fetched. Raises Failed."""
+    if (found := find_go()) is not None:
+        return found
     return _fetch(f"v0.0.1-go{versions.GO}.linux-{architecture()}")
 
 
@@ -34,6 +39,19 @@ def architecture() -> str:
     if machine not in _MACHINES:
         raise Failed(f"the test cluster is not built for {machine}; there is {', '.join(_MACHINES)}")
     return _MACHINES[machine]
+
+
+def module_file(module: str, version: str, name: str) -> str:
+    """The text of a file of a module, fetched once. Raises Failed."""
+    kept = cache() / f"{Path(module).name}-{version}" / Path(name).name
+    if not kept.exists():
+        with step(f"fetching {Path(name).name} of {module}"), TemporaryDirectory(dir=cache()) as aside:
+            archive = Path(aside) / "module.zip"
+            _download(f"{module}/@v/{version}.zip", archive, f"{module} could not be fetched")
+            text = zipfile.ZipFile(archive).read(f"{module}@{version}/{name}")
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_bytes(text)
+    return kept.read_text(encoding="utf-8")
 
 
 def proxies() -> list[str]:
@@ -52,7 +70,8 @@ def _fetch(version: str) -> Path:
     if not home.exists():
         with step(f"fetching Go {versions.GO}"), TemporaryDirectory(dir=cache()) as aside:
             archive = Path(aside) / "go.zip"
-            _download(f"golang.org/toolchain/@v/{version}.zip", archive)
+            problem = "no Go could be fetched; install Go 1.21 or newer"
+            _download(f"golang.org/toolchain/@v/{version}.zip", archive, problem)
             with zipfile.ZipFile(archive) as packed:
                 packed.extractall(aside)
             unpacked = Path(aside) / f"golang.org/toolchain@{version}"
@@ -62,13 +81,14 @@ def _fetch(version: str) -> Path:
     return home / "bin" / "go"
 
 
-def _download(path: str, target: Path) -> None:
+def _download(path: str, target: Path, problem: str) -> None:
+    """From the first proxy that has it. Raises Failed, with `problem` and what each of them said."""
     problems = []
     for proxy in proxies():
         try:
             with urllib.request.urlopen(f"{proxy}/{path}", timeout=60) as answer, open(target, "wb") as file:
                 shutil.copyfileobj(answer, file)
             return
-        except (urllib.error.URLError, OSError) as problem:
-            problems.append(f"{proxy}: {problem}")
-    raise Failed("no Go could be fetched; install Go 1.21 or newer. " + "; ".join(problems or ["GOPROXY names none"]))
+        except (urllib.error.URLError, OSError) as said:
+            problems.append(f"{proxy}: {said}")
+    raise Failed(f"{problem}: " + "; ".join(problems or ["GOPROXY names none"]))

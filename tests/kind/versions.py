@@ -10,6 +10,8 @@ CONTAINERD = "v2.3.4"
 METRICS_SERVER = "v0.7.2"
 HELM = "v3.18.6"
 KIND = "v0.33.0"
+PROMETHEUS_OPERATOR = "v0.92.0"
+"""Of its kinds; the operator itself is not run."""
 KIND_IMAGE = "kindest/node:v1.37.0"
 """The nodes where an image registry can be reached: the default of this kind."""
 

@@ -2,13 +2,12 @@
 
 It keeps a bucket's objects as files of a folder and honours conditional puts, also of many writers at once.
 
-    python -m tests.tools.bucket        build it now, with Go from the system's packages if there is none
+    python -m tests.tools.bucket        build it now, with a Go that is fetched if there is none
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.kind.go import find_go, go_program
+from tests.kind.processes import Failed, cache
 
 MODULE, VERSION = "github.com/versity/versitygw/cmd/versitygw", "v1.8.0"
 BUCKET, KEY, SECRET = "stores", "rekindle", "not-a-secret"
@@ -72,15 +74,14 @@ class Server:
 
 def server_binary() -> Path:
     """Where the server's program is, or will be."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rekindle"
-    return cache / f"versitygw-{VERSION}"
+    return cache().parent / f"versitygw-{VERSION}"
 
 
 def missing() -> str | None:
     """Why there can be no server here, None where there can."""
-    if server_binary().exists() or _find_go():
+    if server_binary().exists() or find_go():
         return None
-    return "the S3 server of the tests is built with Go 1.21 or newer, and there is none: install it"
+    return "the S3 server of the tests is built with Go, which is not here; `python -m tests.tools.bucket` fetches one"
 
 
 def build() -> Path:
@@ -88,10 +89,7 @@ def build() -> Path:
     binary = server_binary()
     if binary.exists():
         return binary
-    go = _find_go()
-    if go is None:
-        raise OSError(missing())
-    binary.parent.mkdir(parents=True, exist_ok=True)
+    go = go_program()
     with tempfile.TemporaryDirectory(dir=binary.parent) as folder:
         subprocess.run(
             [go, "install", "-ldflags=-s -w", f"{MODULE}@{VERSION}"],
@@ -127,20 +125,13 @@ def main() -> int:
     """Build the server, and say so, for it takes minutes."""
     if server_binary().exists():
         return 0
-    if _find_go() is None and shutil.which("apt-get") and os.geteuid() == 0:
-        print("installing golang-go with apt-get", flush=True)
-        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-qq", "-y", "golang-go"]):
-            subprocess.run(command, timeout=_BUILD_SECONDS, check=False, stdin=subprocess.DEVNULL)
-    if (why := missing()) is not None:
-        print(why, flush=True)
-        return 1
     print(f"building the S3 server of the tests once, {MODULE}@{VERSION} (two minutes)", flush=True)
-    build()
+    try:
+        build()
+    except (Failed, subprocess.SubprocessError) as problem:
+        print(problem, flush=True)
+        return 1
     return 0
-
-
-def _find_go() -> str | None:
-    return shutil.which("go") or shutil.which("go", path="/usr/local/go/bin:/usr/lib/go/bin")
 
 
 def _free_port() -> int:

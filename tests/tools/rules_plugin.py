@@ -14,6 +14,8 @@ import pytest
 
 from tests.tools.requirements import RULES, Results, Rules, parse_rules, unknown
 
+_RULE = "requirement"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rules-report", type=Path, help="write rule -> outcome -> tests to this JSON file")
@@ -33,6 +35,7 @@ class RulesPlugin:
         self.report: Path | None = config.getoption("--rules-report")
         self.started = time.time()
         self.results = Results()
+        self.is_worker = hasattr(config, "workerinput")
         self.rules_by_test: dict[str, list[str]] = {}
         self.outcome_by_test: dict[str, str] = {}
 
@@ -41,7 +44,8 @@ class RulesPlugin:
         problems = [problem for item in items for problem in self._problems(item, rules)]
         if problems:
             raise pytest.UsageError("\n".join(problems))
-        self.rules_by_test = {item.nodeid: rules_of(item) for item in items}
+        for item in items:  # with its reports: they may come from another process, that of a worker of xdist
+            item.user_properties += [(_RULE, rule) for rule in rules_of(item)]
 
     def _problems(self, item: pytest.Item, rules: Rules) -> Iterator[str]:
         for mark in item.iter_markers("requirement"):
@@ -54,9 +58,14 @@ class RulesPlugin:
         order = ["passed", "skipped", "failed"]  # the worst of set-up, call and teardown counts
         before = self.outcome_by_test.get(report.nodeid, "passed")
         self.outcome_by_test[report.nodeid] = max(before, report.outcome, key=order.index)
+        self.rules_by_test[report.nodeid] = [str(rule) for name, rule in report.user_properties if name == _RULE]
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        if self.report is None or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+        if (
+            self.is_worker
+            or self.report is None
+            or exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        ):
             return
         for test, outcome in self.outcome_by_test.items():
             for rule in self.rules_by_test.get(test, ()):

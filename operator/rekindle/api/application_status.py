@@ -107,7 +107,7 @@ class Condition(StatusModel):
     """One aspect of the application, as `kubectl wait --for=condition=...` reads it."""
 
     type: str
-    """Accepted, DriverRunning, Succeeded or Failed."""
+    """Accepted, DriverRunning or Succeeded."""
 
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
@@ -212,7 +212,11 @@ class ApplicationStatus(StatusModel):
     """Executor pod to PENDING, RUNNING, COMPLETED or FAILED; at most a hundred, the newest of those that run first."""
 
     conditions: list[Condition] = Field(default_factory=list)
-    """Accepted, DriverRunning, Succeeded, Failed."""
+    """Accepted, DriverRunning, Succeeded."""
 
     transitions: list[Transition] = Field(default_factory=list)
     """The last thirty-two changes of state, oldest first."""
+
+    def condition(self, kind: str) -> Condition | None:
+        """The condition of that type, None where nothing has been said of it."""
+        return next((condition for condition in self.conditions if condition.type == kind), None)

@@ -6,6 +6,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, PlainSerializer, WithJsonSchema
 
+YEAR = 365 * 24 * 3600
+"""Seconds: the longest that anything may be told to wait."""
+
 # Spark's suffixes (JavaUtils.timeStringAs, byteStringAs), in seconds and in bytes.
 _SECONDS = {
     "us": Decimal("1e-6"),

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from rekindle.api.model import ApiModel, OnKubernetes
-from rekindle.api.quantities import PositiveDuration
+from rekindle.api.quantities import YEAR, PositiveDuration
 
 
 def _zero_is_never(value: object) -> object:
@@ -22,14 +22,14 @@ class RestartPolicy(ApiModel):
     on_failure_retries: int = Field(default=3, ge=0)
     """Restarts after the application itself failed: its driver ended with an error of its own."""
 
-    on_failure_retry_interval: int = Field(default=5, ge=1)
+    on_failure_retry_interval: int = Field(default=5, ge=1, le=YEAR)
     """Seconds before the first of these restarts. On Kubernetes the wait doubles with each one, up to
     `maxRetryInterval`; on one machine it grows by this much."""
 
     on_submission_failure_retries: OnKubernetes[int | None] = Field(default=None, ge=0)
     """Further tries after the API server refused an object of the application. Unset: 3."""
 
-    on_submission_failure_retry_interval: OnKubernetes[int | None] = Field(default=None, ge=1)
+    on_submission_failure_retry_interval: OnKubernetes[int | None] = Field(default=None, ge=1, le=YEAR)
     """Seconds before the first of these tries; the wait doubles with each one, up to `maxRetryInterval`.
     Unset: 5."""
 
@@ -37,10 +37,10 @@ class RestartPolicy(ApiModel):
     """Restarts after the infrastructure failed: the node was lost, the driver was evicted or killed, its image
     was not pulled, it was not scheduled, or it did not start in time."""
 
-    on_infrastructure_failure_retry_interval: OnKubernetes[int] = Field(default=5, ge=1)
+    on_infrastructure_failure_retry_interval: OnKubernetes[int] = Field(default=5, ge=1, le=YEAR)
     """Seconds before the first of these restarts; the wait doubles with each one, up to `maxRetryInterval`."""
 
-    max_retry_interval: OnKubernetes[int] = Field(default=300, ge=1)
+    max_retry_interval: OnKubernetes[int] = Field(default=300, ge=1, le=YEAR)
     """Seconds that no wait before a restart exceeds, however often it doubled."""
 
     retry_reset_seconds: OnKubernetes[Annotated[int | None, BeforeValidator(_zero_is_never)]] = Field(
@@ -57,4 +57,4 @@ class Timeouts(ApiModel):
     """From the making of the driver's pod until its container runs: a text such as 60s, or seconds."""
 
     executor_start: PositiveDuration = 300.0
-    """From the driver's start until its first executor runs: a text such as 60s, or seconds."""
+    """From the making of the first executor's pod until one runs: a text such as 60s, or seconds."""

@@ -13,7 +13,7 @@ from typing import Literal, Self
 from pydantic import Field, ValidationError
 
 from rekindle.api.model import ApiModel, OnKubernetes, nearest, problems
-from rekindle.api.quantities import Duration, PositiveDuration, PositiveSize, Ratio, RatioBelowOne, SecondOrMore
+from rekindle.api.quantities import YEAR, Duration, PositiveDuration, PositiveSize, Ratio, RatioBelowOne, SecondOrMore
 from rekindle.core.options import (
     BlocklistOptions,
     FailoverOptions,
@@ -128,7 +128,7 @@ class RecoverySpec(ApiModel):
     """What is done when an old driver cannot be proven gone and no store fences it: `Wait` starts no other driver;
     `Assume` starts one after `fencingTimeoutSeconds`, and two drivers are then possible."""
 
-    fencing_timeout_seconds: OnKubernetes[int] = Field(default=300, ge=1)
+    fencing_timeout_seconds: OnKubernetes[int] = Field(default=300, ge=1, le=YEAR)
     """Seconds after which `fencing: Assume` takes a driver for gone that nobody can reach."""
 
 

@@ -19,12 +19,11 @@ from rekindle.api.kubeflow import (
 from rekindle.api.model import ApiModel, OnKubernetes, set_for_kubernetes
 from rekindle.api.names import is_name
 from rekindle.api.pod_spec import DriverSpec, EnvVar, ExecutorSpec, SparkPodSpec
-from rekindle.api.quantities import Factor
+from rekindle.api.quantities import YEAR, Factor
 from rekindle.api.restart_policy import RestartPolicy, Timeouts
 from rekindle.api.settings import BlocklistSpec, RecoverySpec, RekindleSettings, SpeculationSpec
 
 __all__ = [
-    "API_VERSIONS",
     "Dependencies",
     "DriverSpec",
     "DynamicAllocation",
@@ -37,8 +36,6 @@ __all__ = [
     "SparkPodSpec",
     "Timeouts",
 ]
-
-API_VERSIONS = ("rekindle.dev/v1beta2", "sparkoperator.k8s.io/v1beta2")
 
 Name = Annotated[str, AfterValidator(is_name)]
 """A DNS-1035 label, as Kubeflow's webhook asks."""
@@ -127,7 +124,7 @@ class SparkApplicationSpec(ApiModel):
     """The image of driver and executors, where they name none themselves."""
 
     image_pull_policy: OnKubernetes[Literal["Always", "IfNotPresent", "Never"] | None] = None
-    """When the image is pulled. Unset: as Kubernetes does."""
+    """When the image is pulled. Unset: IfNotPresent."""
 
     image_pull_secrets: OnKubernetes[list[str] | None] = None
     """Names of the Secrets by which the image is pulled."""
@@ -159,7 +156,7 @@ class SparkApplicationSpec(ApiModel):
     batch_scheduler_options: OnKubernetes[BatchSchedulerOptions | None] = None
     """What the batch scheduler is told."""
 
-    time_to_live_seconds: OnKubernetes[int | None] = Field(default=None, ge=0)
+    time_to_live_seconds: OnKubernetes[int | None] = Field(default=None, ge=0, le=YEAR)
     """Seconds after its end at which the application is deleted, its results with it. Unset: never."""
 
     spark_ui_options: OnKubernetes[SparkUIOptions | None] = Field(default=None, alias="sparkUIOptions")
@@ -188,6 +185,20 @@ class SparkApplicationSpec(ApiModel):
                 "(S2-9); set speculation.enabled to false or workload to Batch"
             )
         return self
+
+    @property
+    def allocates_dynamically(self) -> bool:
+        """Whether executors come and go with the work."""
+        if self.dynamic_allocation is not None:
+            return self.dynamic_allocation.enabled
+        return self.spark_conf.get("spark.dynamicAllocation.enabled", "").strip().lower() == "true"
+
+    @property
+    def deletes_executors(self) -> bool:
+        """Whether executors that have ended are deleted."""
+        chosen = self.executor.delete_on_termination
+        conf = self.spark_conf.get("spark.kubernetes.executor.deleteOnTermination", "true")
+        return conf.strip().lower() != "false" if chosen is None else chosen
 
     def settings(self) -> RekindleSettings:
         """The blocks of this spec, and over them the `spark.rekindle.*` keys of its `sparkConf`.

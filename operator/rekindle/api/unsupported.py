@@ -39,7 +39,8 @@ def _pod_fields() -> Iterator[Unsupported]:
         yield Unsupported(
             f"{pod}.gpu",
             "Spark must also be told how to find the processors",
-            f"set spark.{role}.resource.gpu.amount, .vendor and .discoveryScript in sparkConf",
+            f"set spark.{role}.resource.gpu.amount, .vendor and .discoveryScript in sparkConf"
+            + (", and ask for them in spec.driver.template" if role == "driver" else ""),
         )
         yield Unsupported(
             f"{pod}.lifecycle",

@@ -15,6 +15,9 @@ _DESCRIPTION = """\
 Runs SparkApplications of a Kubernetes cluster. In a pod it uses its service account, elsewhere KUBECONFIG.
 Only one of several works at a time: the holder of a Lease.
 """
+_DEEPEST = 12_000
+"""Levels of nesting that can be read: more than the API server stores, or one object would end the operator."""
+
 _EPILOG = """\
 examples:
   python -m rekindle.controller                              all namespaces
@@ -30,6 +33,7 @@ exit codes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the operator; returns the exit code."""
+    sys.setrecursionlimit(_DEEPEST)
     options = _parser().parse_args(arguments)
     logs.set_up(options.log_format, options.log_level)
     default = OperatorSettings()
@@ -41,7 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         workers=options.workers,
         port=options.port,
         identity=options.identity or default.identity,
-        log_format=options.log_format,
     )
     try:
         asyncio.run(run(settings))
@@ -52,6 +55,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         logging.getLogger(__name__).exception("the operator ends: something in it failed")
         return 1
     return 0
+
+
+def lease_seconds(text: str) -> float:
+    """Whole seconds are what a Lease can say; in fewer than three nobody can stop in time."""
+    seconds = float(text)
+    if seconds < 3:
+        raise argparse.ArgumentTypeError(f"{text} is too short: write 3 or more")
+    return seconds
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,9 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     add("--workers", type=int, default=default.workers, help="applications looked at at once (default: %(default)s)")
     add("--port", type=int, default=default.port, help="of /healthz, /readyz, /metrics (default: %(default)s)")
     add("--lease-name", default=default.lease_name, help="(default: %(default)s)")
-    add("--lease-seconds", type=float, default=default.lease_seconds, help="(default: %(default)s)")
+    add("--lease-seconds", type=lease_seconds, default=default.lease_seconds, help="3 or more (default: %(default)s)")
     add("--identity", default="", help="name in the Lease and in events (default: the host's)")
-    add("--log-format", choices=("json", "text"), default=default.log_format)
+    add("--log-format", choices=("json", "text"), default="json", help="(default: %(default)s)")
     add("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
     return parser
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from rekindle.api.application_status import FailureCause
 from rekindle.controller.clock import parse_time
-from rekindle.controller.resources import Object, uid_of
+from rekindle.controller.resources import Object, condition_of, uid_of
 from rekindle.controller.submission.driver_pod import CONTAINER
 
 _KILLED = {137: "SIGKILL", 143: "SIGTERM"}
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
-_INFRASTRUCTURE = FailureCause.INFRASTRUCTURE
 _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
@@ -50,8 +49,14 @@ class DriverFacts:
     """Epoch seconds."""
 
     is_terminating: bool = False
-    is_unreachable: bool = False
-    """Its node does not answer: what it does is not known."""
+    grace: float = 0.0
+    """Seconds that it has to end once it is told to."""
+
+    is_lingering: bool = False
+    """The driver has ended, and other containers keep its pod running."""
+
+    silent_since: float | None = None
+    """Since when its node has not answered, epoch seconds: what it does is not known. None where the node answers."""
 
     @property
     def has_ended(self) -> bool:
@@ -74,6 +79,20 @@ def driver_facts(pod: Object, node: Object | None, *, node_known: bool = True) -
     return _with_identity(facts, pod)
 
 
+def vanished(name: str, uid: str, node: Object | None) -> DriverFacts:
+    """A driver whose pod was there and is not any more; on a node that does not answer it may still run."""
+    gone = replace(GONE, pod_name=name, pod_uid=uid)
+    if node is None or _out_of_service(node) or (since := _node_silent_since(node)) is None:
+        return gone
+    message = f"{gone.message}, and its node {node['metadata']['name']} does not answer"
+    return replace(gone, message=message, proven_gone=False, silent_since=since)
+
+
+def is_well(node: Object) -> bool:
+    """Whether the node answers and nobody has called it out of service."""
+    return _node_silent_since(node) is None and not _out_of_service(node)
+
+
 def _ended(pod: Object) -> DriverFacts | None:
     status = pod.get("status") or {}
     terminated = (_container(status).get("state") or {}).get("terminated")
@@ -83,15 +102,13 @@ def _ended(pod: Object) -> DriverFacts | None:
     exit_code = None if terminated is None else int(terminated["exitCode"])
     if exit_code == 0 or (exit_code is None and phase == "Succeeded"):
         return DriverFacts(DriverPhase.SUCCEEDED, "Completed", "the driver ended with exit code 0", True, exit_code=0)
-    reason, message, cause = _why(status, terminated or {}, exit_code)
+    reason, message, cause = _why(pod, terminated or {}, exit_code)
     return DriverFacts(DriverPhase.FAILED, reason, message, True, cause, exit_code=exit_code)
 
 
-def _why(
-    status: Mapping[str, Any], terminated: Mapping[str, Any], exit_code: int | None
-) -> tuple[str, str, FailureCause]:
+def _why(pod: Object, terminated: Mapping[str, Any], exit_code: int | None) -> tuple[str, str, FailureCause]:
     """Reason, message and cause of a driver that failed."""
-    disrupted = _condition(status, "DisruptionTarget")
+    status, disrupted = pod.get("status") or {}, condition_of(pod, "DisruptionTarget")
     if status.get("reason"):  # Evicted, NodeShutdown, OutOfcpu …: the kubelet's or the node controller's word
         said = status.get("message") or "no message"
         return status["reason"], f"the driver's pod failed: {status['reason']}: {said}", FailureCause.INFRASTRUCTURE
@@ -104,11 +121,12 @@ def _why(
             said = f"init container {one.get('name')} ended with exit code {code}"
             return "InitContainerFailed", said, FailureCause.APPLICATION
     if exit_code is None:
-        return "DriverLost", "the driver's pod failed and tells of no container's end", _INFRASTRUCTURE
+        return "DriverLost", "the driver's pod failed and tells of no container's end", FailureCause.INFRASTRUCTURE
     if terminated.get("reason") == "OOMKilled":
         return "OOMKilled", "the driver used more memory than its limit (OOMKilled)", FailureCause.APPLICATION
     if exit_code in _KILLED:
-        return "Killed", f"the driver was killed ({_KILLED[exit_code]}, exit code {exit_code})", _INFRASTRUCTURE
+        said = f"the driver was killed ({_KILLED[exit_code]}, exit code {exit_code})"
+        return "Killed", said, FailureCause.INFRASTRUCTURE
     said = f": {terminated['message']}" if terminated.get("message") else ""
     if terminated.get("reason") in ("StartError", "ContainerCannotRun"):
         return "StartError", f"the driver's container did not start{said}", FailureCause.SUBMISSION
@@ -118,25 +136,42 @@ def _why(
 def _lost(pod: Object, node: Object | None) -> DriverFacts:
     name = pod["spec"]["nodeName"]
     what = "is gone" if node is None else "is out of service"
-    return DriverFacts(DriverPhase.FAILED, "NodeLost", f"the driver's node {name} {what}", True, _INFRASTRUCTURE)
+    message = f"the driver's node {name} {what}"
+    return DriverFacts(DriverPhase.FAILED, "NodeLost", message, True, FailureCause.INFRASTRUCTURE)
 
 
 def _alive(pod: Object, node: Object | None) -> DriverFacts:
-    status = pod.get("status") or {}
-    unreachable = node is not None and _condition(node.get("status") or {}, "Ready").get("status") != "True"
-    if (_container(status).get("state") or {}).get("running") is None:
-        reason, message = _waits_for(status)
-        return DriverFacts(DriverPhase.PENDING, reason, message, is_unreachable=unreachable)
-    if unreachable:
-        name = pod["spec"]["nodeName"]
-        return DriverFacts(
-            DriverPhase.RUNNING, "NodeNotReady", f"the driver's node {name} does not answer", is_unreachable=True
-        )
-    return DriverFacts(DriverPhase.RUNNING, "DriverRunning", "the driver runs")
+    since = _silent_since(pod, node)
+    if (_container(pod.get("status") or {}).get("state") or {}).get("running") is None:
+        reason, message = _waits_for(pod)
+        return DriverFacts(DriverPhase.PENDING, reason, message, silent_since=since)
+    if since is None:
+        return DriverFacts(DriverPhase.RUNNING, "DriverRunning", "the driver runs")
+    message = f"the driver's node {pod['spec']['nodeName']} does not answer"
+    return DriverFacts(DriverPhase.RUNNING, "NodeNotReady", message, silent_since=since)
 
 
-def _waits_for(status: Mapping[str, Any]) -> tuple[str, str]:
+def _silent_since(pod: Object, node: Object | None) -> float | None:
+    """By the node where it is known; else by its pod, of which Kubernetes then says that it is not ready."""
+    if node is not None:
+        return _node_silent_since(node)
+    ready = condition_of(pod, "Ready")  # a kubelet that calls its pod not ready also says that its containers are not
+    silent = ready.get("status") == "False" and condition_of(pod, "ContainersReady").get("status") == "True"
+    if not silent or pod["spec"].get("readinessGates"):
+        return None
+    return parse_time(ready.get("lastTransitionTime") or pod["metadata"]["creationTimestamp"])
+
+
+def _node_silent_since(node: Object) -> float | None:
+    ready = condition_of(node, "Ready")
+    if ready.get("status") == "True":
+        return None
+    return parse_time(ready.get("lastTransitionTime") or node["metadata"]["creationTimestamp"])
+
+
+def _waits_for(pod: Object) -> tuple[str, str]:
     """Why a driver does not run yet."""
+    status = pod.get("status") or {}
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (container.get("state") or {}).get("waiting") or {}
         reason, said, name = waiting.get("reason"), waiting.get("message"), container.get("name")
@@ -146,7 +181,7 @@ def _waits_for(status: Mapping[str, Any]) -> tuple[str, str]:
         if reason and reason not in ("ContainerCreating", "PodInitializing"):
             what = "the driver's container" if name == CONTAINER else f"container {name}"
             return reason, f"{what} waits: {reason}: {said or 'no message'}"
-    scheduled = _condition(status, "PodScheduled")
+    scheduled = condition_of(pod, "PodScheduled")
     if scheduled.get("status") == "False":
         reason = scheduled.get("reason") or "Unschedulable"
         return reason, f"the driver's pod is not scheduled: {scheduled.get('message') or reason}"
@@ -162,17 +197,21 @@ def _with_identity(facts: DriverFacts, pod: Object) -> DriverFacts:
         node_name=pod["spec"].get("nodeName") or "",
         created=parse_time(metadata["creationTimestamp"]),
         is_terminating="deletionTimestamp" in metadata,
+        grace=float(metadata.get("deletionGracePeriodSeconds") or 0),
+        is_lingering=facts.has_ended and _is_kept_running(pod),
     )
+
+
+def _is_kept_running(pod: Object) -> bool:
+    """By sidecars, to which nobody says that Spark has ended."""
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    return any("running" in (one.get("state") or {}) for one in containers if one.get("name") != CONTAINER)
 
 
 def _container(status: Mapping[str, Any]) -> Mapping[str, Any]:
     """The status of Spark's container: with sidecars a pod may run on when the driver has ended."""
     found = (item for item in status.get("containerStatuses") or () if item.get("name") == CONTAINER)
     return next(found, {})
-
-
-def _condition(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    return next((item for item in status.get("conditions") or () if item.get("type") == kind), {})
 
 
 def _out_of_service(node: Object) -> bool:

@@ -16,6 +16,7 @@ from rekindle.controller.clock import format_micro_time
 from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.lifecycle import Said
 from rekindle.controller.resources import EVENT, SPARK_APPLICATION, Object
+from rekindle.controller.text import shortened
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +73,6 @@ class EventRecorder:
         return True
 
     def _event(self, metadata: Object, said: Said) -> Object:
-        note = said.message if len(said.message) <= _LONGEST_NOTE else f"{said.message[: _LONGEST_NOTE - 4]} ..."
         return {
             "metadata": {"name": f"{metadata['name'][:40]}.{uuid.uuid4().hex[:16]}"},
             "eventTime": format_micro_time(time.time()),
@@ -81,7 +81,7 @@ class EventRecorder:
             "action": said.reason,
             "reason": said.reason,
             "type": said.type,
-            "note": note,
+            "note": shortened(said.message, _LONGEST_NOTE),
             "regarding": {
                 "apiVersion": SPARK_APPLICATION.api_version,
                 "kind": SPARK_APPLICATION.kind,

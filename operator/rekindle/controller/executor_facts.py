@@ -6,7 +6,7 @@ from typing import Any
 
 from rekindle.api.application_status import ExecutorCounts
 from rekindle.controller.clock import parse_time
-from rekindle.controller.resources import Object
+from rekindle.controller.resources import Object, condition_of
 
 _MOST_NAMED = 100
 _STATES = {"Pending": "PENDING", "Running": "RUNNING", "Succeeded": "COMPLETED", "Failed": "FAILED"}
@@ -42,7 +42,7 @@ def executor_facts(pods: Iterable[Object], ran_before: bool) -> ExecutorFacts:
             running=tally["RUNNING"],
             succeeded=tally["COMPLETED"],
             failed=tally["FAILED"],
-            ever_started=ran_before or any(_phase(pod) != "Pending" for pod in found),
+            ever_started=ran_before or any(map(_has_run, found)),
         ),
         states=dict(sorted(kept)),
         oldest_pending=parse_time(pending[0]["metadata"]["creationTimestamp"]) if pending else None,
@@ -54,13 +54,18 @@ def _phase(pod: Object) -> str:
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
+def _has_run(pod: Object) -> bool:
+    """Not one that a kubelet refused for want of room: that has failed, too, and no container of it."""
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return _phase(pod) in ("Running", "Succeeded") or any("terminated" in (one.get("state") or {}) for one in statuses)
+
+
 def _waits_for(pod: Object) -> str:
     status: Mapping[str, Any] = pod.get("status") or {}
     name = pod["metadata"]["name"]
     for container in status.get("containerStatuses") or ():
         if (waiting := (container.get("state") or {}).get("waiting")) and waiting.get("reason"):
             return f"{name}: {waiting['reason']}: {waiting.get('message') or 'no message'}"
-    for condition in status.get("conditions") or ():
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"{name}: {condition.get('reason')}: {condition.get('message')}"
+    if (scheduled := condition_of(pod, "PodScheduled")).get("status") == "False":
+        return f"{name}: {scheduled.get('reason')}: {scheduled.get('message')}"
     return f"{name}: starting"

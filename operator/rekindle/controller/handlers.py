@@ -4,6 +4,7 @@ from typing import Any
 
 import kopf
 
+from rekindle.controller.kube import is_in_pod
 from rekindle.controller.resources import SPARK_APPLICATION
 from rekindle.controller.store import ApplicationStore
 
@@ -15,7 +16,8 @@ def registry_for(store: ApplicationStore) -> kopf.OperatorRegistry:
 
     @kopf.on.login(registry=registry)
     def login(**arguments: Any) -> kopf.ConnectionInfo | None:
-        return kopf.login_with_service_account(**arguments) or kopf.login_with_kubeconfig(**arguments)
+        log_in = kopf.login_with_service_account if is_in_pod() else kopf.login_with_kubeconfig
+        return log_in(**arguments)
 
     @kopf.on.event(group, version, SPARK_APPLICATION.plural, registry=registry)
     async def seen(type: str | None, body: kopf.Body, **_: Any) -> None:
@@ -27,9 +29,26 @@ def registry_for(store: ApplicationStore) -> kopf.OperatorRegistry:
     return registry
 
 
+class _NoDiffs(kopf.DiffBaseStorage):
+    """No state to compare with is made or kept: every change is taken as it comes.
+
+    To copy each object for that is a tenth of what the operator computes.
+    """
+
+    def build(self, *, body: kopf.Body, **_: Any) -> kopf.BodyEssence:
+        return kopf.BodyEssence({})
+
+    def fetch(self, *, body: kopf.Body) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, *, body: kopf.Body, patch: kopf.Patch, essence: kopf.BodyEssence) -> None:
+        pass
+
+
 def settings_of() -> kopf.OperatorSettings:
     """Kopf's settings: no peering (a Lease decides), no posting of logs as events, watches that never freeze."""
     settings = kopf.OperatorSettings()
+    settings.persistence.diffbase_storage = _NoDiffs()
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.watching.server_timeout = 240

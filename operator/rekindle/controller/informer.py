@@ -21,6 +21,7 @@ log = logging.getLogger(__name__)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 IndexKey = Callable[[Object], str | None]
+Trim = Callable[[Object], Object]
 Listener = Callable[[Object | None, Object | None], None]
 """Told of each change: the object before (None: it is new) and after (None: it is gone)."""
 
@@ -36,17 +37,16 @@ class Informer:
         namespace: str | None = None,
         selector: str = "",
         index: IndexKey = lambda body: None,
+        trim: Trim = lambda body: body,
     ) -> None:
-        """`index` gives each object a word by which `of` finds it."""
+        """`index` gives each object a word by which `of` finds it; `trim` makes of it what is kept."""
         self._kube, self._resource = kube, resource
-        self._namespace, self._selector, self._index = namespace, selector, index
+        self._namespace, self._selector, self._index, self._trim = namespace, selector, index, trim
         self._objects: dict[Key, Object] = {}
         self._by_word: defaultdict[str, dict[Key, Object]] = defaultdict(dict)
         self._listeners: list[Listener] = []
         self._listed = asyncio.Event()
         self._version = ""
-        self.last_contact = 0.0
-        """Monotonic time of the last word from the server."""
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of each change from now on; it must not raise."""
@@ -82,11 +82,16 @@ class Informer:
             try:
                 if not self._version:
                     await self._list()
+                began = time.monotonic()
                 async for kind, body in self._kube.watch(
                     self._resource, self._namespace, self._selector, self._version
                 ):
                     pause = _FIRST_PAUSE
                     self._apply(kind, body)
+                if (
+                    time.monotonic() - began < _FIRST_PAUSE
+                ):  # a server that ends it at once is not asked without a pause
+                    await asyncio.sleep(_FIRST_PAUSE)
             except Gone:
                 self._version = ""
                 await asyncio.sleep(_FIRST_PAUSE)
@@ -103,11 +108,9 @@ class Informer:
         for item in items:
             self._put(key_of(item), item)
         self._version = version
-        self.last_contact = time.monotonic()
         self._listed.set()
 
     def _apply(self, kind: str, body: Object) -> None:
-        self.last_contact = time.monotonic()
         self._version = body["metadata"]["resourceVersion"]
         if kind != "BOOKMARK":
             self._put(key_of(body), None if kind == "DELETED" else body)
@@ -118,10 +121,11 @@ class Informer:
             self._forget_word(key, before)
         if body is not None:
             body["metadata"].pop("managedFields", None)  # a third of a pod, and never read
+            body = self._trim(body)
             self._objects[key] = body
             if (word := self._index(body)) is not None:
                 self._by_word[word][key] = body
-        if before != body:
+        if _version(before) != _version(body):
             self._tell(before, body)
 
     def _forget_word(self, key: Key, body: Object) -> None:
@@ -133,6 +137,11 @@ class Informer:
     def _tell(self, before: Object | None, after: Object | None) -> None:
         for listener in self._listeners:
             listener(before, after)
+
+
+def _version(body: Object | None) -> str | None:
+    """By this, not by what is in them, are objects compared: a watch says their kind, a list does not."""
+    return None if body is None else body["metadata"]["resourceVersion"]
 
 
 class Union:

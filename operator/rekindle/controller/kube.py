@@ -20,17 +20,15 @@ _SILENT_SECONDS = 70.0  # a watch that has not ended by then hangs on a dead con
 _PAGE = 500
 
 MERGE = "application/merge-patch+json"
-JSON = "application/json-patch+json"
 APPLY = "application/apply-patch+yaml"
 
 
 class KubeError(Exception):
     """A call that did not do what was asked. `status` is the HTTP status, 0 where there was no answer."""
 
-    def __init__(self, status: int, message: str, reason: str = "") -> None:
+    def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
         self.status = status
-        self.reason = reason
 
 
 class Gone(KubeError):
@@ -61,7 +59,7 @@ class Kube:
         configuration = client.Configuration()
         path = os.environ.get("KUBECONFIG") or os.path.expanduser("~/.kube/config")
         try:
-            if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+            if is_in_pod():
                 config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
             elif any(os.path.exists(file) for file in path.split(os.pathsep)):
                 await config.load_kube_config(path, client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -91,14 +89,19 @@ class Kube:
             if not token:
                 return items, str(page["metadata"]["resourceVersion"])
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object, *, dry_run: bool = False) -> Object:
+    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:
         """Make the object; an unknown field in it is refused. Raises Taken, Refused."""
-        query = {"fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
+        query = {"fieldValidation": "Strict"}
         return await self._call("POST", resource.path(namespace), query=query, body=_typed(resource, body))
 
-    async def apply(self, resource: Resource, namespace: str | None, body: Object, *, manager: str) -> Object:
-        """Server-side apply: what `manager` wants of the object, made or changed. Raises Refused."""
-        query = {"fieldManager": manager, "force": "true", "fieldValidation": "Strict"}
+    async def apply(
+        self, resource: Resource, namespace: str | None, body: Object, *, manager: str, force: bool = False
+    ) -> Object:
+        """Server-side apply: what `manager` wants of the object, made or changed. Raises Refused.
+
+        Raises Taken where another manager has other values, unless `force`: then they are overwritten.
+        """
+        query = {"fieldManager": manager, "force": str(force).lower(), "fieldValidation": "Strict"}
         path = resource.path(namespace, body["metadata"]["name"])
         return await self._call("PATCH", path, query=query, body=_typed(resource, body), content_type=APPLY)
 
@@ -108,17 +111,10 @@ class Kube:
         return await self._call("PUT", path, body=_typed(resource, body))
 
     async def patch(
-        self,
-        resource: Resource,
-        namespace: str | None,
-        name: str,
-        body: Object | list[Object],
-        *,
-        subresource: str | None = None,
+        self, resource: Resource, namespace: str | None, name: str, body: Object, *, subresource: str | None = None
     ) -> Object:
-        """Change the object by a merge patch (a mapping) or a JSON patch (a list)."""
-        kind = JSON if isinstance(body, list) else MERGE
-        return await self._call("PATCH", resource.path(namespace, name, subresource), body=body, content_type=kind)
+        """Change the object by a merge patch."""
+        return await self._call("PATCH", resource.path(namespace, name, subresource), body=body, content_type=MERGE)
 
     async def delete(
         self, resource: Resource, namespace: str | None, name: str, *, uid: str | None = None, grace: int | None = None
@@ -218,6 +214,11 @@ class Kube:
             raise Unavailable(0, f"the answer broke off: {error or type(error).__name__}") from None
 
 
+def is_in_pod() -> bool:
+    """Whether the cluster is the one that this process runs in: it is, unless KUBECONFIG names another."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ
+
+
 def _typed(resource: Resource, body: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **body}
 
@@ -225,10 +226,9 @@ def _typed(resource: Resource, body: Object) -> Object:
 def _error(status: int, text: str) -> KubeError:
     """The error of an answer: its own message where it has one."""
     try:
-        answer = json.loads(text)
-        message, reason = str(answer["message"]), str(answer.get("reason") or "")
+        message = str(json.loads(text)["message"])
     except (ValueError, KeyError, TypeError):
-        message, reason = text.strip()[:500] or f"HTTP status {status}", ""
+        message = text.strip()[:500] or f"HTTP status {status}"
     kind: type[KubeError] = Refused
     if status in (404, 410):
         kind = Gone
@@ -236,4 +236,4 @@ def _error(status: int, text: str) -> KubeError:
         kind = Taken
     elif status == 429 or status >= 500 or status == 0:
         kind = Unavailable
-    return kind(status, message, reason)
+    return kind(status, message)

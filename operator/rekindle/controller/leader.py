@@ -23,7 +23,10 @@ class LeaseElection:
         self._identity, self._seconds = identity, seconds
         self._seen = ""  # the version at which the present holder was last seen to have renewed
         self._seen_at = 0.0
+        self._renewed = 0.0  # when the last renewal that was answered had been sent
         self.is_leader = False
+        self.is_answered = False
+        """Whether the API server has told anything of the Lease yet."""
 
     async def acquire(self) -> None:
         """Wait until the Lease is ours."""
@@ -34,6 +37,7 @@ class LeaseElection:
             except KubeError as error:
                 log.warning("the Lease %s cannot be asked for: %s", self._name, error)
             else:
+                self.is_answered = True
                 if holder != told and holder != self._identity:
                     log.info("waiting: %s holds the Lease %s", holder, self._name)
                 told = holder
@@ -43,19 +47,20 @@ class LeaseElection:
 
     async def keep(self) -> None:
         """Renew the Lease; returns when it is lost, early enough that nobody else has it yet."""
-        renewed = time.monotonic()
         while True:
             await asyncio.sleep(self._seconds / 5)
-            left = renewed + self._seconds * 2 / 3 - time.monotonic()
             try:
-                async with asyncio.timeout(max(left, 0.0)):
+                async with asyncio.timeout(max(self._left(), 0.0)):
                     await self._try()
-                renewed = time.monotonic()
             except (KubeError, TimeoutError) as error:
                 log.warning("the Lease %s was not renewed: %s", self._name, error or "no answer")
-            if not self.is_leader or time.monotonic() - renewed > self._seconds * 2 / 3:
+            if not self.is_leader or self._left() < 0:
                 self.is_leader = False
                 return
+
+    def _left(self) -> float:
+        """Seconds for which the Lease is surely ours, less a third of its duration to stop in."""
+        return self._renewed + self._seconds * 2 / 3 - time.monotonic()
 
     async def release(self) -> None:
         """Give the Lease back, so that the next operator need not wait for its end."""
@@ -82,7 +87,7 @@ class LeaseElection:
         if holder and holder != self._identity and not self._is_over(lease):
             self.is_leader = False
             return holder
-        now = format_micro_time(time.time())
+        now, sent = format_micro_time(time.time()), time.monotonic()
         if holder != self._identity:
             spec |= {"acquireTime": now, "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
         spec |= {"holderIdentity": self._identity, "leaseDurationSeconds": int(self._seconds), "renewTime": now}
@@ -91,10 +96,13 @@ class LeaseElection:
                 await self._kube.replace(LEASE, self._namespace, lease)
             else:
                 await self._kube.create(LEASE, self._namespace, lease)
-        except Taken:  # somebody was faster
-            self.is_leader = False
-            return "another operator"
-        self.is_leader = True
+        except Taken:  # somebody was faster, or it was us: a request whose answer is lost is sent twice
+            stored = (await self._kube.get(LEASE, self._namespace, self._name))["spec"]
+            if (stored.get("holderIdentity"), stored.get("renewTime")) != (self._identity, now):
+                self.is_leader = False
+                return str(stored.get("holderIdentity") or "nobody")
+        self._renewed = sent
+        self.is_leader = self._left() > 0  # an answer may come so late that the Lease is another's by now
         return self._identity
 
     def _is_over(self, lease: Object) -> bool:

@@ -17,6 +17,7 @@ from rekindle.controller.executor_facts import ExecutorFacts
 from rekindle.controller.restarts import Again, after_failure, after_success
 from rekindle.controller.status import enter, new_attempt, with_condition, with_driver, with_error
 from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.text import end_of
 
 State = ApplicationState
 
@@ -25,6 +26,12 @@ _LOOK_AGAIN = 5.0
 
 _DELETION_PATIENCE = 60.0
 """Seconds after which a deleted application goes although its driver is not proven gone."""
+
+_TOLD_OF_LOG = 700
+"""Bytes of a failed driver's log in the event: an event holds a thousand."""
+
+_KEPT_DRIVERS = 3
+"""Ended drivers of earlier attempts whose pods are kept for their logs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,13 @@ class CleanUp:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetDrivers:
+    """Delete the pods of ended drivers of attempts up to this one."""
+
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseFinalizer:
     """Let the application go."""
 
@@ -58,7 +72,7 @@ class DeleteApplication:
     """Its time to live is over."""
 
 
-Step = Submit | DeleteDriver | CleanUp | ReleaseFinalizer | DeleteApplication
+Step = Submit | DeleteDriver | CleanUp | ForgetDrivers | ReleaseFinalizer | DeleteApplication
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,8 @@ class View:
     uid: str
     generation: int
     status: ApplicationStatus
+    """As it is stored; as if there were none where what is stored cannot be read."""
+
     application: SparkApplication | None
     """None where the spec cannot be used; then `problems` says why."""
 
@@ -91,6 +107,15 @@ class View:
 
     others: Sequence[DriverFacts] = ()
     """Drivers of other attempts that are not proven gone."""
+
+    last_attempt: int = 0
+    """The last attempt that left a driver's pod, whatever the status knows of it."""
+
+    status_problem: str = ""
+    """Why the stored status cannot be read."""
+
+    suspend: bool = False
+    """`spec.suspend`, also of a spec that cannot be used."""
 
     executors: ExecutorFacts = field(default_factory=ExecutorFacts)
     submission_error: str = ""
@@ -119,16 +144,36 @@ class Decision:
 
 def decide(view: View) -> Decision:
     """The decision for the application as it is now."""
+    decision = _decided(view)
+    if view.status_problem:
+        said = f"the stored status cannot be read, and is made anew from the pods: {view.status_problem}"
+        decision = decision.saying("Warning", "StatusUnreadable", said)
+    return decision
+
+
+def _decided(view: View) -> Decision:
     status = view.status.model_copy(update={"observed_generation": view.generation})
+    if view.digest == status.submitted_digest:
+        status = status.model_copy(update={"submitted_generation": view.generation})
     if view.deleted_at is not None:
         return _deleted(view, status)
     if view.application is None:
         return _unusable(view, status)
     status = with_condition(status, "Accepted", "True", view.now, "SpecAccepted")
     state = status.application_state.state
-    if state in (State.SUBMITTED, State.RUNNING):
-        status = _with_facts(view, status)
-    return _STEPS[state](view, status)
+    if state not in (State.SUBMITTED, State.RUNNING):
+        return _STEPS[state](view, status)
+    return _without_strays(view, _STEPS[state](view, _with_facts(view, status)))
+
+
+def _without_strays(view: View, decision: Decision) -> Decision:
+    """A driver of another attempt ends: an operator that had lost the Lease may have asked for it long ago."""
+    for stray in view.others:
+        if not stray.is_terminating:
+            step = DeleteDriver(stray.pod_name, stray.pod_uid)
+            said = f"driver pod {stray.pod_name} is not of attempt {decision.status.attempt}: it is deleted"
+            decision = replace(decision, steps=(*decision.steps, step)).saying("Warning", "StrayDriver", said)
+    return decision
 
 
 def _new(view: View, status: ApplicationStatus) -> Decision:
@@ -145,14 +190,17 @@ def _begin(view: View, status: ApplicationStatus, reason: str, message: str) -> 
         return _waiting_for_proof(view, status)
     if view.others:  # the status was lost, or is older than the objects: no second driver beside one that may run
         return _waiting_for_proof(replace(view, driver=view.others[0]), status)
-    names = view.names(status.attempt + 1)
+    names = view.names(max(status.attempt, view.last_attempt) + 1)
     begun = new_attempt(status, names, view.namespace, view.digest, view.now)
     begun = enter(begun, State.SUBMITTED, view.now, reason, message)
     begun = with_condition(begun, "DriverRunning", "False", view.now, "Submitted")
     begun = with_condition(begun, "Succeeded", "Unknown", view.now, "Submitted")
-    steps: tuple[Step, ...] = (Submit(),)
+    steps: list[Step] = [CleanUp(status.attempt)] if status.attempt else []
+    if names.attempt > _KEPT_DRIVERS + 1:
+        steps.append(ForgetDrivers(names.attempt - _KEPT_DRIVERS - 1))
+    steps.append(Submit())
     said = f"attempt {names.attempt}: {message}; driver pod {names.driver_pod}"
-    return Decision(begun, steps, delay=_LOOK_AGAIN).saying("Normal", "SparkApplicationSubmitted", said)
+    return Decision(begun, tuple(steps), delay=_LOOK_AGAIN).saying("Normal", "SparkApplicationSubmitted", said)
 
 
 def _submitted(view: View, status: ApplicationStatus) -> Decision:
@@ -165,13 +213,24 @@ def _submitted(view: View, status: ApplicationStatus) -> Decision:
         return _failed(view, status, FailureCause.SUBMISSION, "SubmissionRefused", view.submission_error)
     if driver is None:
         if not status.driver_info.pod_uid:
-            return Decision(status, (Submit(),), delay=_LOOK_AGAIN)
+            return _unmade(view, status)
         driver = GONE
     if driver.has_ended:
         return _ended(view, status, driver)
     if driver.phase is DriverPhase.RUNNING:
         return _started(view, status, driver)
     return _pending(view, status, driver)
+
+
+def _unmade(view: View, status: ApplicationStatus) -> Decision:
+    """Its pod is not there yet: what is missing is made again and again, but not for ever."""
+    assert view.application is not None
+    limit = view.application.spec.timeouts.driver_start
+    began = status.last_submission_attempt_time
+    if began is None or parse_time(began) + limit > view.now:
+        return Decision(status, (Submit(),), delay=_LOOK_AGAIN)
+    what = f"the driver's pod could not be made within {limit:g} s (spec.timeouts.driverStart); the events tell why"
+    return _failed(view, status, FailureCause.SUBMISSION, "SubmissionTimedOut", what)
 
 
 def _pending(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
@@ -207,7 +266,7 @@ def _running(view: View, status: ApplicationStatus) -> Decision:
     driver = view.driver or GONE
     if driver.has_ended:
         return _ended(view, status, driver)
-    if driver.is_unreachable:
+    if driver.silent_since is not None:
         return _unreachable(view, status, driver)
     status = with_error(status, "")
     return _watched(view, with_condition(status, "DriverRunning", "True", view.now, "DriverRunning", "the driver runs"))
@@ -216,19 +275,15 @@ def _running(view: View, status: ApplicationStatus) -> Decision:
 def _unreachable(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
     """Nothing is done but said, until the node is back, gone or declared out of service, or a person chose Assume."""
     assert view.application is not None
-    recovery = view.application.spec.recovery
-    since = next((c for c in status.conditions if c.type == "DriverRunning"), None)
-    known = since is not None and since.reason == driver.reason
+    known = (said := status.condition("DriverRunning")) is not None and said.reason == driver.reason
     status = with_error(status, driver.message)
     status = with_condition(status, "DriverRunning", "Unknown", view.now, driver.reason, driver.message)
-    if recovery.fencing == "Assume" and since is not None and known:
-        left = parse_time(since.last_transition_time) + recovery.fencing_timeout_seconds - view.now
-        if left <= 0:
-            patience = recovery.fencing_timeout_seconds
-            what = f"{driver.message}; taken for dead after {patience} s (recovery.fencing: Assume)"
-            return _failed(view, status, FailureCause.INFRASTRUCTURE, "DriverAssumedDead", what, at_once=True)
-        return Decision(status, delay=left)
-    decision = Decision(status, delay=float(recovery.fencing_timeout_seconds))
+    left = _silence_left(view, driver)
+    if left is not None and left <= 0:
+        patience = view.application.spec.recovery.fencing_timeout_seconds
+        what = f"{driver.message}; taken for dead after {patience} s (recovery.fencing: Assume)"
+        return _failed(view, status, FailureCause.INFRASTRUCTURE, "DriverAssumedDead", what, at_once=True)
+    decision = Decision(status, delay=left)
     if known:
         return decision
     advice = "a new driver starts when the node is back, deleted, or tainted node.kubernetes.io/out-of-service"
@@ -239,14 +294,33 @@ def _watched(view: View, status: ApplicationStatus) -> Decision:
     """A running driver: are its executors coming?"""
     assert view.application is not None
     limit = view.application.spec.timeouts.executor_start
-    pending = view.executors.oldest_pending
-    if pending is None or view.executors.counts.ever_started:
+    if view.executors.counts.ever_started:
         return Decision(status)
+    pending = view.executors.oldest_pending
+    if pending is None:
+        return _without_executors(view, status, limit)
     left = pending + limit - view.now
     if left > 0:
         return Decision(status, delay=left)
     what = f"no executor started within {limit:g} s (spec.timeouts.executorStart): {view.executors.waits_for}"
     return _failed(view, status, FailureCause.INFRASTRUCTURE, "ExecutorsStartTimedOut", what)
+
+
+def _without_executors(view: View, status: ApplicationStatus, limit: float) -> Decision:
+    """No executor's pod at all. That is only said: the program may not want any yet."""
+    assert view.application is not None
+    if status.running_since is None or view.application.spec.allocates_dynamically:
+        return Decision(status)
+    left = parse_time(status.running_since) + limit - view.now
+    if left > 0:
+        return Decision(status, delay=left)
+    what = (
+        f"no executor's pod in {limit:g} s: the program has not asked for any, or they are refused (a quota, a missing "
+        "right); the driver's log tells"
+    )
+    told = (said := view.status.condition("DriverRunning")) is not None and said.reason == "NoExecutors"
+    decision = Decision(with_condition(status, "DriverRunning", "True", view.now, "NoExecutors", what))
+    return decision if told else decision.saying("Warning", "NoExecutors", what)
 
 
 def _ended(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
@@ -257,7 +331,7 @@ def _ended(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decisi
     status = with_condition(status, "DriverRunning", "False", view.now, "Completed", driver.message)
     following = after_success(view.application.spec.restart_policy)
     if isinstance(following, Again):
-        return _again(view, status, following, "Completed", driver.message)
+        return _again(view, status, following, "Completed", driver.message, _ending(view))
     return _completed(view, status, driver)
 
 
@@ -265,7 +339,7 @@ def _completed(view: View, status: ApplicationStatus, driver: DriverFacts) -> De
     done = status.model_copy(update={"termination_time": format_time(view.now)})
     done = enter(done, State.COMPLETED, view.now, "Completed", driver.message)
     done = with_condition(done, "Succeeded", "True", view.now, "Completed", driver.message)
-    return Decision(done, (CleanUp(done.attempt),), delay=0.0).saying(
+    return Decision(done, (*_ending(view), CleanUp(done.attempt)), delay=0.0).saying(
         "Normal", "SparkApplicationCompleted", driver.message
     )
 
@@ -277,9 +351,7 @@ def _failed(
     assert view.application is not None
     ran = view.now - parse_time(status.running_since) if status.running_since else 0.0
     following = after_failure(view.application.spec.restart_policy, cause, status.restarts, ran)
-    if view.log_tail:
-        info = status.driver_info.model_copy(update={"log_tail": view.log_tail})
-        status = status.model_copy(update={"driver_info": info})
+    status = _with_log(view, status)
     status = with_condition(status, "DriverRunning", "False", view.now, reason, message)
     steps = _ending(view, at_once=at_once)
     if isinstance(following, Again):
@@ -288,10 +360,15 @@ def _failed(
     over = status.model_copy(update={"termination_time": format_time(view.now)})
     over = enter(over, State.FAILED, view.now, reason, said, error=said)
     over = with_condition(over, "Succeeded", "False", view.now, reason, said)
-    tail = f"\n{view.log_tail}" if view.log_tail else ""
+    tail = f"\n{end_of(view.log_tail, _TOLD_OF_LOG)}" if view.log_tail else ""
     return Decision(over, (*steps, CleanUp(over.attempt)), delay=0.0).saying(
         "Warning", "SparkApplicationFailed", f"attempt {over.attempt}: {said}{tail}"
     )
+
+
+def _with_log(view: View, status: ApplicationStatus) -> ApplicationStatus:
+    info = status.driver_info.model_copy(update={"log_tail": view.log_tail})
+    return status.model_copy(update={"driver_info": info}) if view.log_tail else status
 
 
 def _again(
@@ -314,11 +391,14 @@ def _again(
 
 
 def _ending(view: View, *, at_once: bool = False) -> tuple[Step, ...]:
+    """What is deleted of the driver: a pod that has ended stays for its log, unless its node is gone."""
     driver = view.driver
-    if driver is None or (driver.has_ended and driver.phase is not DriverPhase.FAILED):
+    if driver is None or driver.phase is DriverPhase.GONE:
         return ()
-    if driver.phase is DriverPhase.FAILED:  # the object stays for its log, unless its node is gone
-        return (DeleteDriver(driver.pod_name, driver.pod_uid, at_once=True),) if driver.reason == "NodeLost" else ()
+    at_once = at_once or driver.reason == "NodeLost"
+    is_kept = driver.has_ended and not driver.is_lingering
+    if (is_kept or driver.is_terminating) and not at_once:
+        return ()
     return (DeleteDriver(driver.pod_name, driver.pod_uid, at_once=at_once),)
 
 
@@ -328,6 +408,9 @@ def _pending_rerun(view: View, status: ApplicationStatus) -> Decision:
         return _suspend(view, status)
     if not _is_gone(view):
         return _waiting_for_proof(view, status)
+    if _is_edited(view, status):
+        fresh = status.model_copy(update={"restarts": RestartCounts()})
+        return _begin(view, fresh, "SpecEdited", "the edited spec is submitted")
     left = parse_time(status.next_attempt_time) - view.now if status.next_attempt_time else 0.0
     if left > 0:
         return Decision(status, delay=left)
@@ -336,34 +419,37 @@ def _pending_rerun(view: View, status: ApplicationStatus) -> Decision:
 
 
 def _is_gone(view: View) -> bool:
-    return view.driver is None or view.driver.proven_gone
+    """Proven; or somebody chose not to wait for a proof, and nothing is left to delete."""
+    if view.driver is None or view.driver.proven_gone:
+        return True
+    left = _silence_left(view, view.driver)
+    return view.driver.phase is DriverPhase.GONE and left is not None and left <= 0
 
 
 def _waiting_for_proof(view: View, status: ApplicationStatus) -> Decision:
     driver = view.driver
     assert driver is not None
     what = f"waiting until driver pod {driver.pod_name} is gone: {driver.message}"
-    told = any(c.type == "DriverRunning" and c.message == what for c in status.conditions)
+    told = (said := status.condition("DriverRunning")) is not None and said.message == what
     status = with_condition(status, "DriverRunning", "Unknown", view.now, "WaitingForDriverToEnd", what)
-    if _is_assumed_dead(view, status, driver):
+    left = _silence_left(view, driver)
+    if left is not None and left <= 0:
         steps: tuple[Step, ...] = (DeleteDriver(driver.pod_name, driver.pod_uid, at_once=True),)
         return Decision(status, steps, delay=5.0).saying(
             "Warning", "DriverAssumedDead", f"{driver.message}; taken for dead (recovery.fencing: Assume)"
         )
-    steps = () if driver.is_terminating else (DeleteDriver(driver.pod_name, driver.pod_uid),)
-    decision = Decision(status, steps, delay=5.0)
+    decision = Decision(status, _ending(view), delay=5.0)
     if told:
         return decision
-    return decision.saying("Warning" if driver.is_unreachable else "Normal", "WaitingForDriverToEnd", what)
+    return decision.saying("Normal" if driver.silent_since is None else "Warning", "WaitingForDriverToEnd", what)
 
 
-def _is_assumed_dead(view: View, status: ApplicationStatus, driver: DriverFacts) -> bool:
-    """Whether somebody chose not to wait for proof, and the time for it is over."""
-    if view.application is None or not driver.is_unreachable:
-        return False
+def _silence_left(view: View, driver: DriverFacts) -> float | None:
+    """Seconds until a driver of which nothing is heard counts as dead; None where nobody chose `fencing: Assume`."""
+    if view.application is None or driver.silent_since is None:
+        return None
     recovery = view.application.spec.recovery
-    since = next(parse_time(c.last_transition_time) for c in status.conditions if c.type == "DriverRunning")
-    return recovery.fencing == "Assume" and view.now - since >= recovery.fencing_timeout_seconds
+    return driver.silent_since + recovery.fencing_timeout_seconds - view.now if recovery.fencing == "Assume" else None
 
 
 def _intervention(view: View, status: ApplicationStatus) -> Decision | None:
@@ -371,12 +457,18 @@ def _intervention(view: View, status: ApplicationStatus) -> Decision | None:
     assert view.application is not None
     if view.application.spec.suspend:
         return _suspend(view, status)
-    if view.digest == status.submitted_digest:
+    if not _is_edited(view, status):
         return None
     message = "the spec was edited: the attempt is stopped, and the next runs the new spec"
     stopped = status.model_copy(update={"restarts": RestartCounts()})
     stopped = enter(stopped, State.INVALIDATING, view.now, "SpecEdited", message)
     return Decision(stopped, _ending(view), delay=0.0).saying("Normal", "SparkApplicationSpecUpdated", message)
+
+
+def _is_edited(view: View, status: ApplicationStatus) -> bool:
+    """Whether somebody changed what an attempt depends on. A newer CRD's defaults change the digest, not the
+    generation."""
+    return view.digest != status.submitted_digest and view.generation != status.submitted_generation
 
 
 def _suspend(view: View, status: ApplicationStatus) -> Decision:
@@ -388,8 +480,7 @@ def _suspend(view: View, status: ApplicationStatus) -> Decision:
 def _invalidating(view: View, status: ApplicationStatus) -> Decision:
     if not _is_gone(view):
         return _waiting_for_proof(view, status)
-    begun = _begin(view, status, "SpecEdited", "the edited spec is submitted")
-    return replace(begun, steps=(CleanUp(status.attempt), *begun.steps))
+    return _begin(view, status, "SpecEdited", "the edited spec is submitted")
 
 
 def _suspending(view: View, status: ApplicationStatus) -> Decision:
@@ -413,17 +504,18 @@ def _over(view: View, status: ApplicationStatus) -> Decision:
     """COMPLETED or FAILED: an edit begins anew, and the time to live ends it."""
     assert view.application is not None
     if not _is_gone(view):
-        assert view.driver is not None
-        return Decision(status, () if view.driver.is_terminating else _ending(view), delay=30.0)
-    if view.digest != status.submitted_digest and not view.application.spec.suspend:
+        if _is_edited(view, status):
+            return _waiting_for_proof(view, status)
+        return Decision(status, _ending(view), delay=30.0)
+    if _is_edited(view, status) and not view.application.spec.suspend:
         fresh = status.model_copy(update={"restarts": RestartCounts(), "submission_attempts": 0})
         return _begin(view, fresh, "SpecEdited", "the edited spec is submitted")
     ttl = view.application.spec.time_to_live_seconds
     if ttl is None or status.termination_time is None:
-        return Decision(status)
+        return Decision(status, _ending(view))
     left = parse_time(status.termination_time) + ttl - view.now
     if left > 0:
-        return Decision(status, delay=left)
+        return Decision(status, _ending(view), delay=left)
     return Decision(status, (DeleteApplication(),)).saying(
         "Normal", "SparkApplicationExpired", f"deleted: it ended {ttl} s ago (spec.timeToLiveSeconds)"
     )
@@ -432,20 +524,28 @@ def _over(view: View, status: ApplicationStatus) -> Decision:
 def _unusable(view: View, status: ApplicationStatus) -> Decision:
     """The spec cannot be used: what runs goes on, what does not run does not start; both are said."""
     what = "; ".join(view.problems)
-    known = any(c.type == "Accepted" and c.status == "False" and c.message == what for c in status.conditions)
+    said = status.condition("Accepted")
+    known = said is not None and said.status == "False" and said.message == what
     status = with_condition(status, "Accepted", "False", view.now, "SpecInvalid", what)
     state = status.application_state.state
     if state in (State.SUBMITTED, State.RUNNING):
         status = _with_facts(view, status)
         if view.driver is not None and view.driver.phase is DriverPhase.SUCCEEDED:
             return _completed(view, status, view.driver)
+        if view.suspend:
+            return _suspend(view, status)
         if view.driver is not None and view.driver.has_ended:
             what = f"{view.driver.message}; and the spec cannot be used: {what}"
+    decision = Decision(status)
     if not state.is_terminal and (state is State.NEW or _is_gone(view)):
         status = status.model_copy(update={"termination_time": format_time(view.now), "submitted_digest": view.digest})
-        status = enter(status, State.FAILED, view.now, "SpecInvalid", what, error=what)
+        status = enter(_with_log(view, status), State.FAILED, view.now, "SpecInvalid", what, error=what)
         status = with_condition(status, "Succeeded", "False", view.now, "SpecInvalid", what)
-    decision = Decision(status)
+        if status.attempt:
+            status = with_condition(status, "DriverRunning", "False", view.now, "SpecInvalid")
+        decision = Decision(status, (CleanUp(status.attempt),) if status.attempt else ())
+    elif state in (State.INVALIDATING, State.SUSPENDING, State.PENDING_RERUN):
+        decision = Decision(status, _ending(view), delay=5.0)
     return decision if known else decision.saying("Warning", "SparkApplicationInvalid", what)
 
 
@@ -456,12 +556,12 @@ def _deleted(view: View, status: ApplicationStatus) -> Decision:
         return Decision(status, (ReleaseFinalizer(),))
     driver = view.driver
     assert driver is not None
-    left = view.deleted_at + _DELETION_PATIENCE - view.now
+    grace = driver.grace if driver.silent_since is None else 0.0
+    left = view.deleted_at + _DELETION_PATIENCE + grace - view.now
     if left <= 0:
         what = f"deleted although driver pod {driver.pod_name} is not proven gone: {driver.message}"
         return Decision(status, (ReleaseFinalizer(),)).saying("Warning", "DriverNotProvenGone", what)
-    steps: tuple[Step, ...] = () if driver.is_terminating else (DeleteDriver(driver.pod_name, driver.pod_uid),)
-    return Decision(status, steps, delay=min(left, 5.0))
+    return Decision(status, _ending(view), delay=min(left, 5.0))
 
 
 def _with_facts(view: View, status: ApplicationStatus) -> ApplicationStatus:

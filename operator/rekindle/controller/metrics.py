@@ -1,6 +1,26 @@
 """The operator's Prometheus metrics, in a registry of their own."""
 
+from collections.abc import Callable, Iterator, Mapping
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+Tally = Callable[[], Mapping[tuple[str, str], int]]
+"""Namespace and state to a number of applications."""
+
+
+class _Applications(Collector):
+    """Counted when somebody asks."""
+
+    def __init__(self) -> None:
+        self.tally: Tally = dict
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        family = GaugeMetricFamily("rekindle_applications", "Applications by state.", labels=["namespace", "state"])
+        for (namespace, state), count in self.tally().items():
+            family.add_metric([namespace, state], count)
+        yield family
 
 
 class Metrics:
@@ -8,9 +28,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self.applications = Gauge(
-            "rekindle_applications", "Applications by state.", ["namespace", "state"], registry=self.registry
-        )
+        self._applications = _Applications()
+        self.registry.register(self._applications)
         self.transitions = Counter(
             "rekindle_application_transitions",
             "Changes of state: the state entered and why.",
@@ -33,8 +52,13 @@ class Metrics:
         self.look_seconds = Histogram(
             "rekindle_reconcile_seconds", "Seconds of a look at an application.", registry=self.registry
         )
-        self.queue_depth = Gauge("rekindle_queue_depth", "Applications waiting for a look.", registry=self.registry)
+        self._queue_depth = Gauge("rekindle_queue_depth", "Applications waiting for a look.", registry=self.registry)
         self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
+
+    def watch(self, tally: Tally = dict, queue_depth: Callable[[], float] = lambda: 0) -> None:
+        """Ask these at each scrape; without arguments: there is nothing to count any more."""
+        self._applications.tally = tally
+        self._queue_depth.set_function(queue_depth)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -17,7 +17,6 @@ from rekindle.controller.term import Term
 log = logging.getLogger(__name__)
 
 _STANDSTILL = 120.0
-_END_SECONDS = 10.0
 
 
 class Operator:
@@ -59,9 +58,10 @@ class Operator:
             self.metrics.leader.set(0)
             for task in (work, kept):
                 task.cancel()
-            _, left = await asyncio.wait((work, kept), timeout=_END_SECONDS)
+            patience = self._settings.lease_seconds / 3  # what the election leaves of the Lease
+            _, left = await asyncio.wait((work, kept), timeout=patience)
             if left:  # two operators must not work at once: better none
-                log.critical("the work did not end within %g s after the Lease was lost", _END_SECONDS)
+                log.critical("the work did not end within %g s after the Lease was lost", patience)
                 os._exit(1)
 
     def _not_alive(self) -> list[str]:
@@ -70,6 +70,8 @@ class Operator:
 
     def _not_ready(self) -> list[str]:
         """A standby is ready: to take over."""
+        if not self._election.is_answered:
+            return [f"the Lease {self._settings.lease_name} could not be asked for yet"]
         missing = self._term.not_listed() if self._term is not None else []
         return [f"{name} are not listed yet" for name in missing]
 

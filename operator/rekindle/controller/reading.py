@@ -1,7 +1,8 @@
-"""From what is stored to what a decision is made of: the spec read once for each generation, the status leniently."""
+"""From what is stored to what a decision is made of: the spec strictly, the status leniently."""
 
 import hashlib
 import json
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +13,15 @@ from rekindle.api.model import problems
 from rekindle.api.settings import SettingsError
 from rekindle.api.spark_application import SparkApplication
 from rekindle.api.unsupported import refusals
-from rekindle.controller.resources import Object
+from rekindle.controller.resources import Object, uid_of
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.objects import attempt_objects
 from rekindle.controller.submission.properties import OWNED
 
 _NOT_OF_AN_ATTEMPT = ("suspend", "timeToLiveSeconds", "restartPolicy", "timeouts")
 """Fields whose edit leaves a running attempt alone."""
+
+_MOST_KNOWN = 512
 
 
 _TYPED = {
@@ -51,7 +54,13 @@ class ReadSpec:
 
 def read_spec(body: Object) -> ReadSpec:
     """The spec of a stored application. Whatever is wrong with it comes back in words."""
-    digest = spec_digest(body.get("spec") or {})
+    try:
+        return _read_spec(body, spec_digest(body.get("spec") or {}))
+    except RecursionError:
+        return ReadSpec(None, ("spec: it is nested too deeply to be read; flatten it",), "")
+
+
+def _read_spec(body: Object, digest: str) -> ReadSpec:
     document = {name: body.get(name) for name in ("apiVersion", "kind", "metadata", "spec")}
     try:
         application = SparkApplication.model_validate(document, by_alias=True, by_name=False)
@@ -65,12 +74,37 @@ def read_spec(body: Object) -> ReadSpec:
     return ReadSpec(None if wrong else application, tuple(wrong), digest)
 
 
+class SpecReader:
+    """Reads a spec once for each edit: every change of a pod is a look, and few of them follow an edit."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[str, str], ReadSpec] = OrderedDict()
+
+    def read(self, body: Object) -> ReadSpec:
+        """As `read_spec`."""
+        try:
+            key = (uid_of(body), spec_digest({"whole": body.get("spec")}))  # a deletion, too, makes a new generation
+        except RecursionError:
+            return read_spec(body)
+        if (known := self._known.get(key)) is None:
+            known = self._known[key] = read_spec(body)
+        self._known.move_to_end(key)
+        while len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return known
+
+
 def read_status(body: Object) -> ApplicationStatus:
     """The stored status; one that cannot be read counts as none, and the objects of the attempts tell the rest."""
+    return parse_status(body)[0]
+
+
+def parse_status(body: Object) -> tuple[ApplicationStatus, str]:
+    """The stored status, and why it cannot be read: then it counts as none."""
     try:
-        return ApplicationStatus.model_validate(body.get("status") or {}, strict=False, by_alias=True)
-    except ValidationError:
-        return ApplicationStatus()
+        return ApplicationStatus.model_validate(body.get("status") or {}, strict=False, by_alias=True), ""
+    except ValidationError as error:
+        return ApplicationStatus(), "; ".join(f"status.{one}" for one in problems(error, ApplicationStatus)[:3])
 
 
 def spec_digest(spec: dict[str, Any]) -> str:
@@ -84,7 +118,7 @@ def _not_made(application: SparkApplication) -> list[str]:
     names = AttemptNames(application.metadata.name, "0" * 36, 1)
     try:
         attempt_objects(application, names, application.metadata.namespace, {})
-    except (ValueError, TypeError, AttributeError, KeyError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, ArithmeticError) as error:
         return [f"spec: no pods can be made of it: {error or type(error).__name__}; look at template and sparkConf"]
     return []
 

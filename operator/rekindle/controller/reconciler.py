@@ -1,16 +1,19 @@
 """One look at an application: gather the facts, decide, write the status, take the steps.
 
-The order makes every interruption harmless. What ends things comes before the status that says they ended; a
-submission comes after the status that says which attempt it is. Each step can be taken twice.
+The order makes every interruption harmless. What an ended driver leaves is removed before the status that says so, and
+a living one is told to end after it; a submission comes after the status that says which attempt it is. Each step can
+be taken twice.
 """
 
+import asyncio
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 
 from rekindle.api.application_status import ApplicationState, ApplicationStatus
 from rekindle.controller.clock import parse_time
-from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts
+from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts, is_well, vanished
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.executor_facts import executor_facts
 from rekindle.controller.informer import Informer, Union
@@ -20,7 +23,9 @@ from rekindle.controller.lifecycle import (
     Decision,
     DeleteApplication,
     DeleteDriver,
+    ForgetDrivers,
     ReleaseFinalizer,
+    Said,
     Step,
     Submit,
     View,
@@ -28,7 +33,7 @@ from rekindle.controller.lifecycle import (
 )
 from rekindle.controller.logs import looked_at
 from rekindle.controller.metrics import Metrics
-from rekindle.controller.reading import read_spec, read_status
+from rekindle.controller.reading import SpecReader, parse_status
 from rekindle.controller.resources import (
     CONFIG_MAP,
     NODE,
@@ -56,6 +61,8 @@ FINALIZER = "rekindle.dev/driver"
 
 _LOG_LINES, _LOG_CHARACTERS = 20, 4096
 _READ_BYTES = 1 << 20  # a limit cuts the end off, so it must not be reached
+_DELETIONS_AT_ONCE = 10
+_DELETION_PAUSES = (0.5, 2.0, 0.0)  # after each try; the status waits for it
 _WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
 
 
@@ -73,6 +80,7 @@ class Reconciler:
     ) -> None:
         self._kube, self._store, self._pods, self._nodes = kube, store, pods, nodes
         self._events, self._metrics = events, metrics
+        self._specs = SpecReader()
 
     async def look(self, key: Key) -> float | None:
         """Bring the application one step on; seconds until it wants to be looked at again, None for no time."""
@@ -80,6 +88,15 @@ class Reconciler:
         if body is None:
             return None
         looked_at.set((str(key), uid_of(body)))
+        try:
+            return await self._look_at(body)
+        except Refused as error:  # it will be refused again: a person has to know
+            self._events.record(
+                body, Said("Warning", "OperatorRefused", f"the API server refused the operator: {error}")
+            )
+            raise
+
+    async def _look_at(self, body: Object) -> float | None:
         if "deletionTimestamp" not in body["metadata"] and FINALIZER not in body["metadata"].get("finalizers", ()):
             await self._hold(body)
             return 0.0
@@ -92,7 +109,8 @@ class Reconciler:
         await self._patch(body, {"metadata": {"finalizers": finalizers}})
 
     async def _view(self, body: Object) -> View:
-        metadata, read, status = body["metadata"], read_spec(body), read_status(body)
+        metadata, read = body["metadata"], self._specs.read(body)
+        status, problem = parse_status(body)
         names = AttemptNames(metadata["name"], uid_of(body), status.attempt)
         deletion = metadata.get("deletionTimestamp")
         view = View(
@@ -104,6 +122,11 @@ class Reconciler:
             application=read.application,
             problems=read.problems,
             digest=read.digest,
+            last_attempt=max(
+                (_attempt_of(pod) for pod in self._drivers(metadata["namespace"], uid_of(body))), default=0
+            ),
+            status_problem=problem,
+            suspend=(body.get("spec") or {}).get("suspend") is True,
             deleted_at=parse_time(deletion) if deletion else None,
             now=time.time(),
         )
@@ -122,17 +145,24 @@ class Reconciler:
         is_over = view.status.application_state.state.is_terminal
         if pod is None and not is_over:
             pod = await self._live(POD, view.namespace, names.driver_pod)
-        if pod is None or not is_owned_by(pod, view.uid):
+        info = view.status.driver_info
+        if pod is not None and is_owned_by(pod, view.uid) and info.pod_uid in ("", uid_of(pod)):
+            return await self._facts(pod)
+        if is_over or not info.pod_uid:
             return None
-        known = view.status.driver_info.pod_uid
-        return await self._facts(pod) if known in ("", uid_of(pod)) else None
+        return vanished(names.driver_pod, info.pod_uid, await self._node(info.node_name))
 
     async def _facts(self, pod: Object) -> DriverFacts:
         name = pod["spec"].get("nodeName")
+        is_known = self._nodes is not None and bool(name)
+        return driver_facts(pod, await self._node(name), node_known=is_known)
+
+    async def _node(self, name: str | None) -> Object | None:
+        """The node, None where there is none; that it is not well is never taken from a copy."""
         if self._nodes is None or not name:
-            return driver_facts(pod, None, node_known=False)
-        node = self._nodes.get(Key("", name)) or await self._live(NODE, None, name)
-        return driver_facts(pod, node)
+            return None
+        node = self._nodes.get(Key("", name))
+        return node if node is not None and is_well(node) else await self._live(NODE, None, name)
 
     async def _live(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
         try:
@@ -141,17 +171,20 @@ class Reconciler:
             return None
 
     async def _other_drivers(self, view: View, driver: DriverFacts | None) -> list[DriverFacts]:
-        """Drivers of this application that are not the present one; in its namespace, for labels can be forged."""
-        pods = [
-            pod
-            for pod in self._pods.of(view.uid)
-            if labels_of(pod).get(labels.SPARK_ROLE) == "driver"
-            and pod["metadata"]["namespace"] == view.namespace
-            and (driver is None or uid_of(pod) != driver.pod_uid)
-            and is_owned_by(pod, view.uid)
-        ]
-        found = [await self._facts(pod) for pod in pods]
+        """Drivers of this application that are not the present one, and not proven gone."""
+        pods = self._drivers(view.namespace, view.uid)
+        found = [await self._facts(pod) for pod in pods if driver is None or uid_of(pod) != driver.pod_uid]
         return [facts for facts in found if not facts.proven_gone]
+
+    def _drivers(self, namespace: str, uid: str) -> list[Object]:
+        """All driver pods of an application; in its namespace and owned by it, for labels can be forged."""
+        return [
+            pod
+            for pod in self._pods.of(uid)
+            if labels_of(pod).get(labels.SPARK_ROLE) == "driver"
+            and pod["metadata"]["namespace"] == namespace
+            and is_owned_by(pod, uid)
+        ]
 
     def _executors(self, view: View, driver: DriverFacts | None) -> list[Object]:
         """Pods that the driver made, by its ownership: labels can be forged."""
@@ -174,9 +207,10 @@ class Reconciler:
             return ""
 
     async def _apply(self, body: Object, view: View, decision: Decision) -> float | None:
-        for step in decision.steps:
-            if isinstance(step, CleanUp):
-                await self._clean_up(view, step)
+        clean_ups = [step for step in decision.steps if isinstance(step, CleanUp)]
+        is_over = view.driver is None or view.driver.proven_gone
+        if is_over:  # else the driver is told to end first: it may live on if the write below is refused
+            await self._clean_up(view, clean_ups)
         body = await self._write(body, decision.status)
         self._tell(body, view.status, decision)
         for step in decision.steps:
@@ -186,6 +220,8 @@ class Reconciler:
                     return await self._apply(body, refused, decide(refused))
             else:
                 await self._take(body, view, step)
+        if not is_over:
+            await self._clean_up(view, clean_ups)
         return decision.delay
 
     def _tell(self, body: Object, before: ApplicationStatus, decision: Decision) -> None:
@@ -208,9 +244,13 @@ class Reconciler:
     async def _patch(self, body: Object, patch: Object, subresource: str | None = None) -> Object:
         metadata = body["metadata"]
         versioned = {**patch, "metadata": {"resourceVersion": metadata["resourceVersion"], **patch.get("metadata", {})}}
-        stored = await self._kube.patch(
-            SPARK_APPLICATION, metadata["namespace"], metadata["name"], versioned, subresource=subresource
-        )
+        try:
+            stored = await self._kube.patch(
+                SPARK_APPLICATION, metadata["namespace"], metadata["name"], versioned, subresource=subresource
+            )
+        except Gone:  # and its watch has not told, or never will
+            self._store.remove(body)
+            raise
         self._store.put(stored)
         return stored
 
@@ -223,6 +263,10 @@ class Reconciler:
         for made in attempt_objects(view.application, names, view.namespace, owner):
             try:
                 await self._create(view, made)
+            except Unavailable as error:
+                said = f"{made.resource.kind} {made.name} cannot be made at present: {error}"
+                self._events.record(body, Said("Warning", "SubmissionDelayed", said))
+                raise
             except (Refused, Taken) as error:
                 self._metrics.submissions.labels("refused").inc()
                 return f"{made.resource.kind} {made.name} was refused: {error}"
@@ -240,14 +284,21 @@ class Reconciler:
         except (Taken, Refused) as error:
             there = await self._live(made.resource, view.namespace, made.name)
             if there is None and isinstance(error, Taken):
-                raise Unavailable(error.status, str(error), error.reason) from None
+                raise Unavailable(error.status, str(error)) from None
             if there is None or not is_owned_by(there, view.uid):
                 raise
+            if "data" in made.body and there.get("data") != made.body["data"]:  # by another version, or another hand
+                await self._kube.delete(made.resource, view.namespace, made.name, uid=uid_of(there))
+                raise Unavailable(409, f"{made.resource.kind} {made.name} has other data: it is made anew") from None
 
     async def _take(self, body: Object, view: View, step: Step) -> None:
         if isinstance(step, DeleteDriver):
             grace = 0 if step.at_once else None
             await self._kube.delete(POD, view.namespace, step.pod_name, uid=step.pod_uid, grace=grace)
+        elif isinstance(step, ForgetDrivers):
+            for pod in self._drivers(view.namespace, view.uid):
+                if _attempt_of(pod) <= step.attempt:
+                    await self._kube.delete(POD, view.namespace, pod["metadata"]["name"], uid=uid_of(pod))
         elif isinstance(step, ReleaseFinalizer):
             left = [name for name in body["metadata"].get("finalizers") or () if name != FINALIZER]
             if len(left) != len(body["metadata"].get("finalizers") or ()):
@@ -255,9 +306,40 @@ class Reconciler:
         elif isinstance(step, DeleteApplication):
             await self._kube.delete(SPARK_APPLICATION, view.namespace, view.name, uid=view.uid)
 
-    async def _clean_up(self, view: View, step: CleanUp) -> None:
-        names = view.names(step.attempt)
-        for pod in self._executors(view, view.driver):
-            await self._kube.delete(POD, view.namespace, pod["metadata"]["name"], uid=uid_of(pod))
-        await self._kube.delete(SERVICE, view.namespace, names.service)
-        await self._kube.delete(CONFIG_MAP, view.namespace, names.config_map)
+    async def _clean_up(self, view: View, steps: Sequence[CleanUp]) -> None:
+        """What cannot be deleted is owned, and goes with the driver's pod or the application."""
+        at_once = asyncio.Semaphore(_DELETIONS_AT_ONCE)
+
+        async def delete(resource: Resource, body: Object) -> None:
+            name = body["metadata"]["name"]
+            for pause in _DELETION_PAUSES:
+                try:
+                    async with at_once:
+                        await self._kube.delete(resource, view.namespace, name, uid=uid_of(body))
+                    return
+                except KubeError as error:
+                    log.warning("%s %s could not be deleted: %s", resource.kind, name, error)
+                await asyncio.sleep(pause)
+
+        for step in steps:
+            names = view.names(step.attempt)
+            pods = [pod for pod in self._executors(view, view.driver) if not _stays(view, pod)]
+            await asyncio.gather(*(delete(POD, pod) for pod in pods))
+            for resource, name in ((SERVICE, names.service), (CONFIG_MAP, names.config_map)):
+                there = await self._live(resource, view.namespace, name)
+                if there is not None and is_owned_by(there, view.uid):
+                    await delete(resource, there)
+
+
+def _stays(view: View, executor: Object) -> bool:
+    """An executor that goes already, or that has ended and is to be kept for who wants to know why."""
+    if "deletionTimestamp" in executor["metadata"]:
+        return True
+    has_ended = (executor.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return has_ended and view.application is not None and not view.application.spec.deletes_executors
+
+
+def _attempt_of(pod: Object) -> int:
+    """The attempt that a driver's pod says it is of; 0 where it says none."""
+    said = labels_of(pod).get(labels.LABEL_ATTEMPT, "")
+    return int(said) if said.isdecimal() else 0

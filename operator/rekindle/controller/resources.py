@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from rekindle.api.names import API_VERSION
+
 Object: TypeAlias = dict[str, Any]
 """An object of the API as JSON has it."""
 
@@ -32,7 +34,7 @@ SERVICE = Resource("v1", "Service", "services")
 CONFIG_MAP = Resource("v1", "ConfigMap", "configmaps")
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io/v1", "Event", "events")
-SPARK_APPLICATION = Resource("rekindle.dev/v1beta2", "SparkApplication", "sparkapplications")
+SPARK_APPLICATION = Resource(API_VERSION, "SparkApplication", "sparkapplications")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -60,6 +62,12 @@ def uid_of(body: Mapping[str, Any]) -> str:
 def labels_of(body: Mapping[str, Any]) -> dict[str, str]:
     """The labels of `body`; none is empty."""
     return body["metadata"].get("labels") or {}
+
+
+def condition_of(body: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
+    """The condition of that type in the status of `body`; empty where there is none."""
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    return next((condition for condition in conditions if condition.get("type") == kind), {})
 
 
 def is_owned_by(body: Mapping[str, Any], uid: str) -> bool:

@@ -42,7 +42,11 @@ def after_failure(policy: RestartPolicy | None, cause: FailureCause, counts: Res
     used = int(getattr(counts, name))
     retries, interval = _budget(chosen, cause)
     if used >= retries:
-        return Over(f"all {retries} retries after {_NAMES[cause]} are used up")
+        return Over(
+            f"all {retries} retries after {_NAMES[cause]} are used up"
+            if retries
+            else f"none are retried: {_NAMES[cause]}"
+        )
     delay = min(interval * 2.0 ** min(used, 30), float(chosen.max_retry_interval))
     return Again(delay, counts.model_copy(update={name: used + 1}))
 

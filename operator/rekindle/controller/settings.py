@@ -2,6 +2,7 @@
 
 import os
 import socket
+import uuid
 from dataclasses import dataclass, field
 
 
@@ -15,8 +16,8 @@ class OperatorSettings:
     operator_namespace: str = field(default_factory=lambda: os.environ.get("POD_NAMESPACE", "default"))
     """Where its Lease is."""
 
-    identity: str = field(default_factory=socket.gethostname)
-    """Its name in the Lease and in events: the pod's name."""
+    identity: str = field(default_factory=lambda: f"{socket.gethostname()}_{uuid.uuid4().hex[:8]}")
+    """Its name in the Lease and in events: the pod's, and a word that no other process has."""
 
     lease_name: str = "rekindle-operator"
     """The Lease that only one operator holds at a time."""
@@ -33,5 +34,7 @@ class OperatorSettings:
     port: int = 8080
     """Port of /healthz, /readyz and /metrics."""
 
-    log_format: str = "json"
-    """`json` or `text`."""
+    @property
+    def scopes(self) -> tuple[str | None, ...]:
+        """What is listed and watched: each namespace, or None for all at once."""
+        return self.namespaces or (None,)

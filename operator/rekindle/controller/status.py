@@ -7,6 +7,7 @@ from rekindle.api.application_status import (
     ApplicationStatus,
     Condition,
     DriverInfo,
+    ExecutorCounts,
     StateReport,
     Transition,
 )
@@ -14,6 +15,7 @@ from rekindle.controller.clock import format_time
 from rekindle.controller.driver_facts import DriverFacts
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.properties import UI_PORT
+from rekindle.controller.text import shortened
 
 _MOST_TRANSITIONS = 32
 _MOST_MESSAGE = 2000
@@ -25,12 +27,18 @@ def enter(
     status: ApplicationStatus, state: ApplicationState, now: float, reason: str, message: str = "", *, error: str = ""
 ) -> ApplicationStatus:
     """`status` in `state`, with the change in its history; `error` says what is wrong, empty that nothing is."""
-    entered = Transition(state=state, at=format_time(now), attempt=status.attempt, reason=reason, message=_cut(message))
+    entered = Transition(
+        state=state,
+        at=format_time(now),
+        attempt=status.attempt,
+        reason=reason,
+        message=shortened(message, _MOST_MESSAGE),
+    )
     if state not in (ApplicationState.SUBMITTED, ApplicationState.RUNNING):
         status = _without_executors(status)
     return status.model_copy(
         update={
-            "application_state": StateReport(state=state, error_message=_cut(error)),
+            "application_state": StateReport(state=state, error_message=shortened(error, _MOST_MESSAGE)),
             "transitions": [*status.transitions, entered][-_MOST_TRANSITIONS:],
         }
     )
@@ -45,7 +53,7 @@ def _without_executors(status: ApplicationStatus) -> ApplicationStatus:
 
 def with_error(status: ApplicationStatus, message: str) -> ApplicationStatus:
     """`status` in the same state, with `message` as what is wrong."""
-    report = status.application_state.model_copy(update={"error_message": _cut(message)})
+    report = status.application_state.model_copy(update={"error_message": shortened(message, _MOST_MESSAGE)})
     return status.model_copy(update={"application_state": report})
 
 
@@ -53,13 +61,13 @@ def with_condition(
     status: ApplicationStatus, kind: str, holds: ConditionStatus, now: float, reason: str, message: str = ""
 ) -> ApplicationStatus:
     """`status` with the condition of that type; its time changes only when it comes to hold or ceases to."""
-    before = next((condition for condition in status.conditions if condition.type == kind), None)
+    before = status.condition(kind)
     changed = before is None or before.status != holds
     condition = Condition(
         type=kind,
         status=holds,
         reason=reason,
-        message=_cut(message),
+        message=shortened(message, _MOST_MESSAGE),
         last_transition_time=format_time(now) if before is None or changed else before.last_transition_time,
         observed_generation=status.observed_generation,
     )
@@ -96,7 +104,7 @@ def new_attempt(
             "termination_time": None,
             "next_attempt_time": None,
             "executor_state": {},
-            "executors": ApplicationStatus.model_fields["executors"].get_default(call_default_factory=True),
+            "executors": ExecutorCounts(),
             "driver_info": DriverInfo(
                 pod_name=names.driver_pod,
                 web_ui_service_name=names.service,
@@ -124,7 +132,3 @@ def merge_patch(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]
         elif there != value:
             patch[key] = value
     return patch
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_MESSAGE else f"{text[: _MOST_MESSAGE - 4]} ..."

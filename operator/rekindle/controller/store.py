@@ -1,6 +1,6 @@
 """The applications as last seen, from Kopf's watch and from the answers to our own writes, whichever is newer."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from rekindle.controller.resources import Key, Object, key_of, uid_of
 
@@ -36,6 +36,17 @@ class ApplicationStore:
         if there is not None and uid_of(there) == uid_of(body):
             del self._bodies[key]
             self._changed(key)
+
+    def replace(self, listed: Iterable[Object], version: str, namespace: str | None) -> None:
+        """All that there is in `namespace` (None: in all) at that version: what is older and not listed is gone."""
+        present = set()
+        for body in listed:
+            present.add(uid_of(body))
+            self.put(body)
+        for body in self:
+            mine = namespace in (None, body["metadata"]["namespace"])
+            if mine and uid_of(body) not in present and _version(body) <= int(version):
+                self.remove(body)
 
     def __iter__(self) -> Iterator[Object]:
         return iter(list(self._bodies.values()))

@@ -14,11 +14,11 @@ import kopf
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.handlers import registry_for, settings_of
 from rekindle.controller.informer import Informer, Union
-from rekindle.controller.kube import Kube
+from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.reading import read_status
 from rekindle.controller.reconciler import Reconciler
-from rekindle.controller.resources import NODE, POD, Key, Object, labels_of
+from rekindle.controller.resources import NODE, POD, SPARK_APPLICATION, Key, Object, condition_of, key_of, labels_of
 from rekindle.controller.settings import OperatorSettings
 from rekindle.controller.store import ApplicationStore
 from rekindle.controller.submission import names as labels
@@ -27,7 +27,10 @@ from rekindle.controller.work_queue import WorkQueue
 log = logging.getLogger(__name__)
 
 _SELECTOR = f"{labels.LABEL_MANAGED}=true"
-_COUNT_SECONDS = 5.0
+_RESYNC_SECONDS = 600.0
+_SERVED_SECONDS = 5.0
+_EXECUTOR_PAUSE = 1.0
+"""Seconds in which the changes of an application's executors become one look: at a thousand executors they are many."""
 
 
 class Term:
@@ -37,9 +40,9 @@ class Term:
         self, settings: OperatorSettings, kube: Kube, metrics: Metrics, take_signals: Callable[[], None]
     ) -> None:
         """`take_signals` sets the process's own signal handlers again: Kopf takes them when it starts."""
-        self._settings, self._metrics, self._take_signals = settings, metrics, take_signals
+        self._settings, self._kube, self._metrics, self._take_signals = settings, kube, metrics, take_signals
         self._events = EventRecorder(kube, settings.identity, metrics.events_dropped.inc)
-        self._pods = Union([_pods_of(kube, namespace) for namespace in settings.namespaces or (None,)])
+        self._pods = Union([_pods_of(kube, namespace) for namespace in settings.scopes])
         self._nodes = Informer(kube, NODE) if settings.watch_nodes else None
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._queue.add)
@@ -50,6 +53,13 @@ class Term:
 
     async def run(self) -> None:
         """Until cancelled, or until a part of it fails."""
+        self._metrics.watch(self._tally, lambda: len(self._queue))
+        try:
+            await self._work()
+        finally:  # another operator counts now
+            self._metrics.watch()
+
+    async def _work(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run())
             informers = [informer for informer in (self._pods, self._nodes) if informer is not None]
@@ -59,7 +69,8 @@ class Term:
                 await informer.wait_until_listed()
             log.info("working: %d pods, %d nodes", len(self._pods), len(self._nodes or ()))
             tasks.create_task(self._queue.run())
-            tasks.create_task(self._count())
+            tasks.create_task(self._resync())
+            await self._until_served()
             tasks.create_task(self._watch_applications())
 
     def standstill(self, now: float) -> float:
@@ -99,8 +110,13 @@ class Term:
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before
         assert pod is not None
-        if (name := labels_of(pod).get(labels.LABEL_APPLICATION)) is not None:
-            self._queue.add(Key(pod["metadata"]["namespace"], name))
+        if (name := labels_of(pod).get(labels.LABEL_APPLICATION)) is None:
+            return
+        key = Key(pod["metadata"]["namespace"], name)
+        if labels_of(pod).get(labels.SPARK_ROLE) == "executor":
+            self._queue.add_after(key, _EXECUTOR_PAUSE)
+        else:
+            self._queue.add(key)
 
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         """Look at the applications whose driver is on a node that came, went or changed its mind."""
@@ -113,27 +129,63 @@ class Term:
             if pod["spec"].get("nodeName") == name and labels_of(pod).get(labels.SPARK_ROLE) == "driver":
                 self._pod_changed(None, pod)
 
-    async def _count(self) -> None:
+    async def _until_served(self) -> None:
+        """Kopf looks once which kinds there are, and never again."""
         while True:
-            tally: Counter[tuple[str, str]] = Counter()
+            try:
+                await self._kube.list_all(SPARK_APPLICATION, self._settings.scopes[0])
+                return
+            except KubeError as error:
+                log.warning("SparkApplications cannot be listed, is the CRD there? %s", error)
+                await asyncio.sleep(_SERVED_SECONDS)
+
+    async def _resync(self) -> None:
+        """List all applications now and then, and look at those that have not ended.
+
+        Nothing stands still for ever because one change was missed; and Kopf's watch, where it has to begin anew, does
+        not tell of what has gone meanwhile.
+        """
+        while True:
+            await asyncio.sleep(_RESYNC_SECONDS)
+            for namespace in self._settings.scopes:
+                try:
+                    listed, version = await self._kube.list_all(SPARK_APPLICATION, namespace)
+                except KubeError as error:
+                    log.warning("the applications cannot be listed: %s", error)
+                    continue
+                self._store.replace(listed, version, namespace)
             for body in self._store:
-                state = read_status(body).application_state.state
-                tally[body["metadata"]["namespace"], state.value or "NEW"] += 1
-            self._metrics.applications.clear()
-            for (namespace, state_name), count in tally.items():
-                self._metrics.applications.labels(namespace, state_name).set(count)
-            self._metrics.queue_depth.set(len(self._queue))
-            await asyncio.sleep(_COUNT_SECONDS)
+                if not read_status(body).application_state.state.is_terminal:
+                    self._queue.add(key_of(body))
+
+    def _tally(self) -> Counter[tuple[str, str]]:
+        """Applications by namespace and state."""
+        return Counter((body["metadata"]["namespace"], _state(body)) for body in self._store)
+
+
+def _state(body: Object) -> str:
+    return str((body.get("status") or {}).get("applicationState", {}).get("state") or "NEW")
 
 
 def _pods_of(kube: Kube, namespace: str | None) -> Informer:
     return Informer(
-        kube, POD, namespace=namespace, selector=_SELECTOR, index=lambda pod: labels_of(pod).get(labels.LABEL_UID)
+        kube,
+        POD,
+        namespace=namespace,
+        selector=_SELECTOR,
+        index=lambda pod: labels_of(pod).get(labels.LABEL_UID),
+        trim=_trimmed,
     )
+
+
+def _trimmed(pod: Object) -> Object:
+    """What is read of a pod: anybody may label a large one, and the copy holds them all."""
+    metadata = {name: value for name, value in pod["metadata"].items() if name != "annotations"}
+    spec = {name: pod["spec"][name] for name in ("nodeName", "readinessGates") if name in pod["spec"]}
+    return {"metadata": metadata, "spec": spec, "status": pod.get("status") or {}}
 
 
 def _standing(node: Object) -> tuple[object, object]:
     """What of a node matters to a driver on it: whether it answers, and its taints."""
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = next((item.get("status") for item in conditions if item.get("type") == "Ready"), None)
-    return ready, [(taint.get("key"), taint.get("effect")) for taint in node["spec"].get("taints") or ()]
+    taints = [(taint.get("key"), taint.get("effect")) for taint in node["spec"].get("taints") or ()]
+    return condition_of(node, "Ready").get("status"), taints

@@ -24,12 +24,11 @@ _LOOK_SECONDS = 120.0
 
 @dataclass
 class Statistics:
-    """What the queue has done, for metrics and the liveness probe."""
+    """What the queue has done, for the liveness probe."""
 
-    looks: int = 0
     failures: int = 0
     last_progress: float = field(default_factory=time.monotonic)
-    """Monotonic time at which a look last ended, or the queue was last empty."""
+    """Monotonic time at which a look last came to its own end, or the queue was last empty."""
 
 
 class WorkQueue(Generic[K]):
@@ -89,15 +88,13 @@ class WorkQueue(Generic[K]):
                 await self._look_at(key)
             finally:
                 self._running.discard(key)
-                self.statistics.last_progress = time.monotonic()
                 if key in self._again:
                     self._again.discard(key)
                     self.add(key)
 
     async def _look_at(self, key: K) -> None:
-        self.statistics.looks += 1
         try:
-            async with asyncio.timeout(_LOOK_SECONDS):
+            async with asyncio.timeout(_LOOK_SECONDS) as timeout:
                 delay = await self._look(key)
         except Exception as error:
             self.statistics.failures += 1
@@ -110,6 +107,8 @@ class WorkQueue(Generic[K]):
             self._backoff.pop(key, None)
             if delay is not None:
                 self.add_after(key, delay)
+        if not timeout.expired():
+            self.statistics.last_progress = time.monotonic()
 
     async def _timer(self) -> None:
         while True:

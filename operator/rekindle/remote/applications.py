@@ -11,7 +11,7 @@ import yaml
 from rekindle.api.application_status import ApplicationState, ApplicationStatus
 from rekindle.api.manifest import ManifestError, load_manifest
 from rekindle.api.unsupported import refusals
-from rekindle.controller.kube import Gone, Kube, KubeError
+from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken, Unavailable
 from rekindle.controller.reading import read_status
 from rekindle.controller.resources import POD, SPARK_APPLICATION, Object, labels_of, uid_of
 from rekindle.controller.submission import names as labels
@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _MANAGER = "rekindle"
 _EVERY = 1.0
+_AWAY_SECONDS = 300.0
 _MOST_LOG_BYTES = 64 << 20
 _ALL_LINES = 10_000_000
 
@@ -56,12 +57,18 @@ def read_manifest(path: Path) -> Object:
     return document
 
 
-async def submit(kube: Kube, manifest: Object, namespace: str | None) -> Object:
-    """Server-side apply: twice is once. The stored object."""
+async def submit(kube: Kube, manifest: Object, namespace: str | None, *, force: bool = False) -> Object:
+    """Server-side apply: twice is once. The stored object. RemoteError where a field is somebody else's.
+
+    `force` takes such fields over.
+    """
     place = namespace or manifest["metadata"].get("namespace") or "default"
     body = {**manifest, "metadata": {**manifest["metadata"], "namespace": place}}
     body["apiVersion"] = SPARK_APPLICATION.api_version
-    return await kube.apply(SPARK_APPLICATION, place, body, manager=_MANAGER)
+    try:
+        return await kube.apply(SPARK_APPLICATION, place, body, manager=_MANAGER, force=force)
+    except Taken as error:
+        raise RemoteError(f"{error}; somebody else keeps these fields: --force takes them over") from None
 
 
 async def list_applications(kube: Kube, namespace: str | None) -> list[Object]:
@@ -81,17 +88,26 @@ async def get(kube: Kube, namespace: str, name: str) -> Object:
 
 
 async def follow(kube: Kube, namespace: str, name: str) -> AsyncIterator[ApplicationStatus]:
-    """The status at each change of it, until the application has ended."""
-    before: ApplicationStatus | None = None
+    """The status at each change of it, until the application has ended; an API server may be away for a while."""
+    before: tuple[object, ...] = ()
+    answered = time.monotonic()
     while True:
-        body = await get(kube, namespace, name)
+        try:
+            body = await get(kube, namespace, name)
+        except Unavailable:
+            if time.monotonic() - answered > _AWAY_SECONDS:
+                raise
+            await asyncio.sleep(_EVERY)
+            continue
+        answered = time.monotonic()
         status = read_status(body)
         is_seen = status.observed_generation >= int(body["metadata"].get("generation") or 0)
-        if is_seen and status != before:
+        now = (status.application_state, status.attempt)
+        if is_seen and now != before:
             yield status
         if is_seen and status.application_state.state.is_terminal:
             return
-        before = status
+        before = now if is_seen else before
         await asyncio.sleep(_EVERY)
 
 
@@ -109,7 +125,9 @@ async def delete(kube: Kube, namespace: str, name: str, *, wait: float) -> None:
             return
         await asyncio.sleep(_EVERY / 4)
     if wait:
-        raise RemoteError(f"{name} is being deleted, and was not gone within {wait:g} s: its driver has not ended")
+        raise RemoteError(
+            f"{name} is being deleted, and was not gone within {wait:g} s: its driver runs on, or no operator does"
+        )
 
 
 async def driver_log(kube: Kube, namespace: str, name: str, attempt: int | None, lines: int | None) -> str:
@@ -129,8 +147,15 @@ async def driver_log(kube: Kube, namespace: str, name: str, attempt: int | None,
         return await kube.log(
             namespace, pod["metadata"]["name"], CONTAINER, lines=lines or _ALL_LINES, most_bytes=_MOST_LOG_BYTES
         )
-    except KubeError as error:
+    except (Gone, Refused) as error:
         raise RemoteError(f"the driver of {name} has no log yet: {error}") from None
+
+
+def has_ended(body: Object) -> bool:
+    """Whether this very spec has run to its end: to send it again starts nothing."""
+    status = read_status(body)
+    is_seen = status.observed_generation == int(body["metadata"].get("generation") or 0)
+    return is_seen and status.application_state.state.is_terminal
 
 
 def exit_code(state: ApplicationState) -> int:

@@ -60,6 +60,7 @@ def _add_submit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     submit = _add(commands, "submit", _submit, text, "rekindle submit pi.yaml --wait")
     submit.add_argument("manifest", type=Path, metavar="APP.yaml")
     submit.add_argument("--wait", action="store_true", help="follow it to its end; exit code 1 if it fails")
+    submit.add_argument("--force", action="store_true", help="take over fields that kubectl or GitOps have set")
     submit.set_defaults(namespace=None)
 
 
@@ -95,8 +96,13 @@ def _submit(options: argparse.Namespace) -> int:
     manifest = applications.read_manifest(options.manifest)
 
     async def act(kube: Kube) -> int:
-        body = await applications.submit(kube, manifest, options.namespace)
+        body = await applications.submit(kube, manifest, options.namespace, force=options.force)
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
+        if applications.has_ended(body):
+            print(
+                f"rekindle: {namespace}/{name} is unchanged and has ended: delete it to run it again", file=sys.stderr
+            )
+            return 1
         print(f"submitted {namespace}/{name}", flush=True)
         code = 0
         if options.wait:

@@ -103,10 +103,6 @@ class JournalFollower:
             records = self._read_new()
         return records
 
-    def skip_existing(self) -> None:
-        """Begin behind what is in the newest run now."""
-        self.poll()
-
     def _read_new(self) -> list[Record]:
         assert self._run is not None
         records: list[Record] = []

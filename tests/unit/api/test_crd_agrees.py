@@ -37,7 +37,7 @@ def supported(schema: dict[str, Any]) -> dict[str, Any]:
 DRAWN = supported(SCHEMA)["properties"]["spec"]
 DRAWN["required"] += ["mainClass"]
 
-_SETTINGS = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+_SETTINGS = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 
 
 def manifest(spec: Any, name: str = "flights") -> dict[str, Any]:

@@ -3,8 +3,8 @@
 import pytest
 
 from rekindle.api.application_status import FailureCause
-from rekindle.controller.driver_facts import DriverPhase, driver_facts
-from tests.unit.controller.world import RUNNING, SUCCEEDED, container, driver, failed, node
+from rekindle.controller.driver_facts import DriverPhase, driver_facts, vanished
+from tests.unit.controller.world import RUNNING, SUCCEEDED, beside_a_sidecar, container, driver, failed, node
 
 OUT_OF_SERVICE = [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]
 APPLICATION, INFRASTRUCTURE = FailureCause.APPLICATION, FailureCause.INFRASTRUCTURE
@@ -116,17 +116,32 @@ def test_a_driver_that_failed_says_why_and_whose_fault_it_is(status, reason, mes
 
 
 def test_a_driver_ends_with_its_container_although_a_sidecar_goes_on():
-    pod = driver(phase="Running", containerStatuses=SUCCEEDED["containerStatuses"])
+    pod = driver(**beside_a_sidecar(terminated={"exitCode": 0}))
     facts = driver_facts(pod, node())
     assert (facts.phase, facts.exit_code, facts.proven_gone) == (DriverPhase.SUCCEEDED, 0, True)
+    assert facts.is_lingering
+    assert not driver_facts(driver(**SUCCEEDED), node()).is_lingering
 
 
 def test_a_running_driver_is_not_proven_gone_while_its_node_is_silent():
     facts = driver_facts(driver(**RUNNING), node(ready="Unknown"))
     assert (facts.phase, facts.reason) == (DriverPhase.RUNNING, "NodeNotReady")
     assert facts.message == "the driver's node n1 does not answer"
-    assert facts.is_unreachable
+    assert facts.silent_since == 1000
     assert not facts.proven_gone
+
+
+@pytest.mark.parametrize(
+    ("ready", "containers", "silent"), [("True", "True", False), ("False", "False", False), ("False", "True", True)]
+)
+def test_without_the_right_to_read_nodes_the_pod_tells_of_a_silent_node(ready, containers, silent):
+    """The node controller says of a pod only that it is not ready; a kubelet would say it of its containers too."""
+    said = [
+        {"type": "Ready", "status": ready, "lastTransitionTime": "1970-01-01T00:20:00Z"},
+        {"type": "ContainersReady", "status": containers},
+    ]
+    facts = driver_facts(driver(**RUNNING, conditions=said), None, node_known=False)
+    assert facts.silent_since == (1200 if silent else None)
 
 
 @pytest.mark.parametrize(
@@ -150,3 +165,19 @@ def test_without_the_right_to_read_nodes_no_driver_is_called_lost():
 
 def test_a_success_is_not_undone_by_its_node_going_later():
     assert driver_facts(driver(**SUCCEEDED), None).phase is DriverPhase.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("there", "is_proof"),
+    [
+        (None, True),
+        (node(), True),
+        (node(ready="Unknown", taints=OUT_OF_SERVICE), True),
+        (node(ready="Unknown"), False),
+    ],
+)
+def test_that_a_pod_is_not_there_proves_nothing_of_a_node_that_does_not_answer(there, is_proof):
+    """Who deletes a pod by force only takes its object away."""
+    facts = vanished("pi-driver", "u", there)
+    assert (facts.phase, facts.proven_gone) == (DriverPhase.GONE, is_proof)
+    assert ("its node n1 does not answer" in facts.message) is not is_proof

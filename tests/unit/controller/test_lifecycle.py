@@ -1,12 +1,28 @@
 """From one state to the next: what a user does, what a cluster does, and what follows."""
 
+from dataclasses import replace
+
 import pytest
 
 from rekindle.api.application_status import ApplicationState as State
-from rekindle.api.application_status import FailureCause, RestartCounts
+from rekindle.api.application_status import ApplicationStatus, FailureCause, RestartCounts
 from rekindle.api.restart_policy import RestartPolicy
+from rekindle.controller.driver_facts import vanished
+from rekindle.controller.executor_facts import executor_facts
+from rekindle.controller.lifecycle import CleanUp, DeleteDriver, Submit, decide
 from rekindle.controller.restarts import Again, after_failure
-from tests.unit.controller.world import RUNNING, SUCCEEDED, World, container, driver, failed, manifest, node
+from tests.unit.controller.world import (
+    RUNNING,
+    SUCCEEDED,
+    World,
+    attempt_of,
+    beside_a_sidecar,
+    container,
+    driver,
+    failed,
+    manifest,
+    node,
+)
 
 RETRIES = {"type": "OnFailure", "onFailureRetries": 2, "onFailureRetryInterval": 10}
 
@@ -438,3 +454,181 @@ def test_waits_are_bounded_however_often_it_failed():
     following = after_failure(policy, FailureCause.APPLICATION, RestartCounts(application=5000), 1.0)
     assert isinstance(following, Again)
     assert following.delay == policy.max_retry_interval
+
+
+def test_a_sidecar_does_not_keep_the_pod_of_a_driver_that_has_ended():
+    world = running()
+    world.driver_is(beside_a_sidecar(terminated={"exitCode": 0}))
+    world.settle()
+    assert world.state() is State.COMPLETED
+    assert not world.pods
+
+
+def test_that_no_executor_was_made_is_said_once_and_ends_nothing():
+    world = running(timeouts={"executorStart": 60})
+    assert world.settle().delay == 60
+    world.now += 60
+    world.settle()
+    world.now += 60
+    world.settle()
+    assert world.state() is State.RUNNING
+    assert condition(world, "DriverRunning").reason == "NoExecutors"
+    assert [reason for _, reason, _ in world.said].count("NoExecutors") == 1
+
+
+@pytest.mark.parametrize(
+    "spec", [{"dynamicAllocation": {"enabled": True}}, {"sparkConf": {"spark.dynamicAllocation.enabled": "true"}}]
+)
+def test_an_application_that_allocates_dynamically_may_have_no_executors(spec):
+    world = running(timeouts={"executorStart": 60}, **spec)
+    world.now += 1000
+    world.settle()
+    assert condition(world, "DriverRunning").reason == "DriverRunning"
+
+
+def test_a_driver_of_another_attempt_is_deleted():
+    """An operator that has lost the Lease may have asked for it long ago, and the API server answers late."""
+    world = running()
+    present = world.names.driver_pod
+    world.pods["pi-late-driver"] = driver("pi-late-driver", **RUNNING)
+    world.settle()
+    assert list(world.pods) == [present]
+    assert [one for one in world.said if one[1] == "StrayDriver"] == [
+        ("Warning", "StrayDriver", "driver pod pi-late-driver is not of attempt 1: it is deleted")
+    ]
+
+
+def test_a_spec_that_reads_differently_without_an_edit_restarts_nothing():
+    """As after an upgrade of the CRD that gives a field a default."""
+    world = running()
+    world.body["spec"]["imagePullPolicy"] = "IfNotPresent"
+    world.settle()
+    assert world.state() is State.RUNNING
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    world.body["spec"]["imagePullPolicy"] = "Always"
+    world.settle()
+    assert world.state() is State.COMPLETED
+
+
+def test_an_edit_that_restarts_nothing_does_not_count_later():
+    world = running()
+    world.edit(timeToLiveSeconds=500)
+    world.settle()
+    world.body["spec"]["imagePullPolicy"] = "Always"
+    world.settle()
+    assert world.state() is State.RUNNING
+
+
+def test_a_status_that_was_lost_does_not_bring_an_attempt_back():
+    world = running()
+    world.driver_is(failed(1))
+    world.settle()
+    world.status = ApplicationStatus()
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUBMITTED, 2)
+
+
+def test_a_status_that_cannot_be_read_is_told():
+    world = World()
+    decision = decide(replace(world.view(), status_problem="status.attempt: expected a whole number, got 'x'"))
+    assert decision.events[-1].reason == "StatusUnreadable"
+    assert "expected a whole number" in decision.events[-1].message
+
+
+def test_the_pods_of_the_last_three_ended_drivers_are_kept():
+    world = running(restartPolicy={**RETRIES, "type": "Always"})
+    for _ in range(6):
+        world.driver_is(SUCCEEDED)
+        world.settle()
+        world.now += 60
+        world.settle()
+        world.driver_is(RUNNING)
+        world.settle()
+    assert world.status.attempt == 7
+    assert sorted(attempt_of(pod) for pod in world.pods.values()) == [4, 5, 6, 7]
+
+
+def test_an_edit_does_not_wait_for_the_rerun_of_the_old_spec():
+    world = running(restartPolicy=RETRIES)
+    world.driver_is(failed(1))
+    world.settle()
+    assert world.state() is State.PENDING_RERUN
+    world.edit(arguments=["2"])
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUBMITTED, 2)
+    assert world.status.restarts == RestartCounts()
+
+
+def test_a_driver_that_vanished_from_a_silent_node_is_waited_for_unless_somebody_assumes():
+    for recovery, begun in (({}, False), ({"fencing": "Assume", "fencingTimeoutSeconds": 90}, True)):
+        world = running(recovery=recovery)
+        del world.pods[world.names.driver_pod]
+        gone = vanished(world.names.driver_pod, "u", node(ready="Unknown", since=world.now))
+        world.status = decide(replace(world.view(), driver=gone)).status
+        assert world.state() is State.PENDING_RERUN
+        world.now += 100
+        decision = decide(replace(world.view(), driver=gone))
+        assert (Submit() in decision.steps) is begun
+        assert not any(isinstance(step, DeleteDriver) for step in decision.steps)
+
+
+def test_a_driver_that_cannot_be_made_is_not_tried_for_ever():
+    world = World(body=manifest(timeouts={"driverStart": 60}, restartPolicy={"type": "Never"}))
+    world.status = world.look().status
+    world.pods.clear()
+    world.now += 59
+    assert decide(world.view()).steps == (Submit(),)
+    world.now += 1
+    decision = decide(world.view())
+    assert decision.status.application_state.state is State.FAILED
+    assert decision.status.transitions[-1].reason == "SubmissionTimedOut"
+
+
+def test_a_deleted_driver_has_the_time_to_end_that_it_was_given():
+    world = running()
+    world.deleted_at = world.now
+    driver = world.view().driver
+    assert driver is not None
+    told = replace(driver, is_terminating=True, grace=600.0)
+    assert [decide(replace(world.view(), driver=told, now=world.now + later)).steps != () for later in (61, 661)] == [
+        False,
+        True,
+    ]
+
+
+def test_a_spec_that_cannot_be_used_can_still_be_suspended():
+    world = running()
+    world.edit(suspend=True, image=None)
+    decision = decide(replace(world.view(), suspend=True))
+    assert decision.status.application_state.state is State.SUSPENDING
+    assert any(isinstance(step, DeleteDriver) for step in decision.steps)
+
+
+def test_a_driver_that_fails_under_a_spec_that_cannot_be_used_is_cleaned_up_after():
+    world = running()
+    world.edit(image=None)
+    world.driver_is(failed(1))
+    decision = decide(replace(world.view(), log_tail="the last words"))
+    assert decision.status.application_state.state is State.FAILED
+    assert decision.status.driver_info.log_tail == "the last words"
+    assert decision.steps == (CleanUp(1),)
+
+
+def test_an_edit_of_what_has_failed_waits_for_its_driver_and_says_so():
+    world = running(timeouts={"executorStart": 60}, restartPolicy={"type": "Never"})
+    world.status = world.status.model_copy(
+        update={"application_state": world.status.application_state.model_copy(update={"state": State.FAILED})}
+    )
+    world.node_is(node(ready="Unknown"))
+    world.edit(arguments=["2"])
+    world.settle()
+    assert world.status.attempt == 1
+    assert condition(world, "DriverRunning").reason == "WaitingForDriverToEnd"
+
+
+def test_an_executor_that_a_kubelet_refused_has_not_run():
+    pod = driver("exec-1", phase="Failed", reason="OutOfcpu")
+    assert not executor_facts([pod], ran_before=False).counts.ever_started
+    died = driver("exec-1", **failed(137))
+    assert executor_facts([died], ran_before=False).counts.ever_started

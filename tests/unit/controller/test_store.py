@@ -41,3 +41,17 @@ def test_a_body_whose_last_finalizer_went_is_not_kept():
     assert len(store) == 1
     store.put(body("old", 6, deletionTimestamp="2026-01-01T00:00:00Z"))
     assert len(store) == 0
+
+
+def test_a_list_tells_what_is_gone_and_not_what_came_after_it():
+    told: list[Key] = []
+    store = ApplicationStore(told.append)
+    for name, version, namespace in (("gone", 3, "team"), ("kept", 4, "team"), ("new", 9, "team"), ("far", 2, "other")):
+        store.put(body(f"uid-of-{name}", version, name=name, namespace=namespace))
+    told.clear()
+    store.replace([body("uid-of-kept", 6, name="kept")], "7", "team")
+    assert {one["metadata"]["name"] for one in store} == {"kept", "new", "far"}
+    kept = store.get(Key("team", "kept"))
+    assert kept is not None
+    assert kept["status"] == {"version": 6}
+    assert set(told) == {Key("team", "gone"), Key("team", "kept")}

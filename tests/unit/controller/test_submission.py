@@ -55,7 +55,7 @@ def test_every_object_is_owned_by_the_application_and_named_by_its_attempt():
         assert "-1-" in body["metadata"]["name"]
 
 
-@given(name=st.from_regex(DNS_LABEL, fullmatch=True), attempt=st.integers(1, 9999))
+@given(name=st.from_regex(DNS_LABEL, fullmatch=True), attempt=st.integers(1, 99_999_999))
 def test_names_fit_kubernetes_and_spark_whatever_the_application_is_called(name, attempt):
     names = AttemptNames(name, UID, attempt)
     assert DNS_LABEL.fullmatch(names.driver_pod)

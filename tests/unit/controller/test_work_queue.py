@@ -141,7 +141,25 @@ def test_a_queue_that_stands_still_is_told_from_one_without_work():
             queue.add("a")
             await asyncio.sleep(0.05)
             now = queue.statistics.last_progress
-            assert queue.idle_since(now + 500) == 500
+            assert queue.idle_since(now + 500) == pytest.approx(500)
+
+    asyncio.run(case())
+
+
+def test_a_look_that_had_to_be_ended_is_no_progress(monkeypatch):
+    monkeypatch.setattr("rekindle.controller.work_queue._LOOK_SECONDS", 0.01)
+
+    async def case():
+        async def look(key):
+            await asyncio.sleep(3600)
+
+        queue = WorkQueue(look, workers=1)
+        async with running(queue):
+            queue.add("a")
+            before = queue.statistics.last_progress
+            while not queue.statistics.failures:
+                await asyncio.sleep(0.005)
+            assert queue.statistics.last_progress == before
 
     asyncio.run(case())
 

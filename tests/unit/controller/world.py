@@ -7,13 +7,14 @@ from typing import Any
 
 from rekindle.api.application_status import ApplicationState, ApplicationStatus
 from rekindle.controller.clock import format_time
-from rekindle.controller.driver_facts import DriverFacts, driver_facts
+from rekindle.controller.driver_facts import DriverFacts, driver_facts, vanished
 from rekindle.controller.executor_facts import executor_facts
 from rekindle.controller.lifecycle import (
     CleanUp,
     Decision,
     DeleteApplication,
     DeleteDriver,
+    ForgetDrivers,
     ReleaseFinalizer,
     Submit,
     View,
@@ -21,7 +22,7 @@ from rekindle.controller.lifecycle import (
 )
 from rekindle.controller.reading import read_spec
 from rekindle.controller.submission.driver_pod import CONTAINER
-from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.submission.names import LABEL_ATTEMPT, AttemptNames
 
 UID = "0b0e7c1a-8d9f-4a51-9f0e-3d7a52c2f001"
 
@@ -44,11 +45,12 @@ def manifest(**spec: Any) -> dict[str, Any]:
     }
 
 
-def node(*, ready: str = "True", taints: list[dict[str, str]] | None = None) -> dict[str, Any]:
+def node(*, ready: str = "True", taints: list[dict[str, str]] | None = None, since: float = 1000.0) -> dict[str, Any]:
+    """Node n1, which is ready or not since then."""
     return {
         "metadata": {"name": "n1"},
         "spec": {"taints": taints or []},
-        "status": {"conditions": [{"type": "Ready", "status": ready}]},
+        "status": {"conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": format_time(since)}]},
     }
 
 
@@ -62,7 +64,15 @@ def driver(name: str = "pi-driver", /, **status: Any) -> dict[str, Any]:
 
 
 def container(**state: Any) -> list[dict[str, Any]]:
-    return [{"name": "sidecar", "state": {"running": {}}}, {"name": CONTAINER, "state": state}]
+    """Spark's container, behind a sidecar that ends with it."""
+    sidecar = {"terminated": {"exitCode": 0}} if "terminated" in state else {"running": {}}
+    return [{"name": "sidecar", "state": sidecar}, {"name": CONTAINER, "state": state}]
+
+
+def beside_a_sidecar(**state: Any) -> dict[str, Any]:
+    """The status of a pod whose sidecar runs on, whatever Spark's container does."""
+    sidecar = {"name": "sidecar", "state": {"running": {}}}
+    return {"phase": "Running", "containerStatuses": [sidecar, {"name": CONTAINER, "state": state}]}
 
 
 RUNNING: dict[str, Any] = {"phase": "Running", "containerStatuses": container(running={})}
@@ -75,6 +85,10 @@ SUCCEEDED: dict[str, Any] = {
 def failed(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
     state = {"exitCode": code, "reason": reason}
     return {"phase": "Failed", "containerStatuses": container(terminated=state), **more}
+
+
+def attempt_of(pod: dict[str, Any]) -> int:
+    return int(pod["metadata"].get("labels", {}).get(LABEL_ATTEMPT, 0))
 
 
 @dataclass
@@ -93,6 +107,9 @@ class World:
     cleaned: list[int] = field(default_factory=list)
     is_released: bool = False
     is_expired: bool = False
+    ghosts: set[str] = field(default_factory=set)
+    """Drivers whose pods were deleted by force while the node was silent: they run on until it answers or is gone."""
+
     said: list[tuple[str, str, str]] = field(default_factory=list)
 
     def state(self) -> ApplicationState:
@@ -113,6 +130,8 @@ class World:
     def node_is(self, there: dict[str, Any] | None) -> None:
         """The node answers (again), or does not, or is gone; a kubelet that is back ends what it was told to."""
         self.node = there
+        if there is None or self._answers():
+            self.ghosts.clear()
         if self._answers():
             gone = [name for name, pod in self.pods.items() if "deletionTimestamp" in pod["metadata"]]
             for name in gone:
@@ -126,6 +145,9 @@ class World:
         known = self.status.driver_info.pod_uid
         pod = self.pods.get(self.names.driver_pod) if self.status.attempt else None
         present = self._facts(pod) if pod is not None and known in ("", pod["metadata"]["uid"]) else None
+        info = self.status.driver_info
+        if present is None and known and not self.state().is_terminal:
+            present = vanished(info.pod_name, known, self.node if info.node_name else None)
         others = [self._facts(other) for name, other in self.pods.items() if name != self.names.driver_pod]
         return View(
             name="pi",
@@ -138,6 +160,7 @@ class World:
             digest=read.digest,
             driver=present,
             others=[facts for facts in others if not facts.proven_gone],
+            last_attempt=max((attempt_of(pod) for pod in self.pods.values()), default=0),
             executors=executor_facts(self.executors, self.status.executors.ever_started),
             submission_error="",
             deleted_at=self.deleted_at,
@@ -177,6 +200,8 @@ class World:
                 self._delete(step)
             elif isinstance(step, CleanUp):
                 self.cleaned.append(step.attempt)
+            elif isinstance(step, ForgetDrivers):
+                self.pods = {name: pod for name, pod in self.pods.items() if attempt_of(pod) > step.attempt}
             elif isinstance(step, ReleaseFinalizer):
                 self.is_released = True
             elif isinstance(step, DeleteApplication):
@@ -185,7 +210,10 @@ class World:
     def _make(self, name: str) -> None:
         if name not in self.pods:
             self.pods[name] = driver(name)
-            self.pods[name]["metadata"]["creationTimestamp"] = format_time(self.now)
+            self.pods[name]["metadata"] |= {
+                "creationTimestamp": format_time(self.now),
+                "labels": self.names.labels,
+            }
             if self.node is None:  # not scheduled
                 self.pods[name]["spec"] = {}
 
@@ -196,5 +224,7 @@ class World:
             return
         if step.at_once or self._answers():
             del self.pods[step.pod_name]
+            if self.node is not None and not self._answers() and pod["spec"].get("nodeName"):
+                self.ghosts.add(step.pod_uid)
         else:
             pod["metadata"]["deletionTimestamp"] = format_time(self.now)

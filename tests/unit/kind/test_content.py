@@ -29,8 +29,6 @@ def test_a_program_is_kept_by_version_and_by_how_it_is_built(tmp_path, monkeypat
 
 
 def test_kinds_own_nodes_keep_kinds_own_pod_network(tmp_path):
-    assert cluster.kind_config(tmp_path, own=True)["networking"]["disableDefaultCNI"] is True
-    assert cluster.kind_config(tmp_path, own=False)["networking"]["disableDefaultCNI"] is False
-    assert [node["role"] for node in cluster.kind_config(tmp_path, own=True)["nodes"]] == ["control-plane"] + [
-        "worker"
-    ] * 3
+    assert cluster.kind_config({}, own=True)["networking"]["disableDefaultCNI"] is True
+    assert cluster.kind_config({}, own=False)["networking"]["disableDefaultCNI"] is False
+    assert [node["role"] for node in cluster.kind_config({}, own=True)["nodes"]] == ["control-plane"] + ["worker"] * 3

@@ -1,7 +1,5 @@
 """The driver's pod: what Spark's own submission would make, without its JVM."""
 
-from typing import Any
-
 from rekindle.api.spark_application import SparkApplication, SparkApplicationSpec
 from rekindle.controller.resources import Object
 from rekindle.controller.submission import names as labels
@@ -12,13 +10,7 @@ from rekindle.controller.submission.pod_fields import (
     add_pod_fields,
     from_template,
 )
-from rekindle.controller.submission.properties import (
-    BLOCK_MANAGER_PORT,
-    CONF_DIR,
-    DRIVER_PORT,
-    PROPERTIES,
-    UI_PORT,
-)
+from rekindle.controller.submission.properties import CONF_DIR, PORTS, PROPERTIES
 from rekindle.controller.submission.quantities import driver_resources
 
 CONTAINER = "spark-kubernetes-driver"
@@ -93,9 +85,8 @@ def _environment(names: AttemptNames) -> list[Object]:
     ]
 
 
-def _ports() -> list[dict[str, Any]]:
-    known = {"driver-rpc-port": DRIVER_PORT, "blockmanager": BLOCK_MANAGER_PORT, "spark-ui": UI_PORT}
-    return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in known.items()]
+def _ports() -> list[Object]:
+    return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in PORTS.items()]
 
 
 def _local_dirs(pod: Object, container: Object) -> None:

@@ -1,6 +1,6 @@
 """The template from which Spark's driver makes every executor pod, those that replace lost ones too."""
 
-import yaml
+import json
 
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.resources import Object
@@ -30,5 +30,5 @@ def executor_template(application: SparkApplication, names: AttemptNames) -> Obj
 
 
 def render(template: Object) -> str:
-    """The template as YAML."""
-    return yaml.safe_dump(template, sort_keys=True)
+    """The template as JSON, which is YAML: an order of magnitude faster to write."""
+    return json.dumps(template, sort_keys=True, indent=1)

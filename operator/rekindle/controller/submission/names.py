@@ -16,9 +16,8 @@ SPARK_ROLE = "spark-role"
 SPARK_SELECTOR = "spark-app-selector"
 SPARK_APP_NAME = "spark-app-name"
 SPARK_VERSION = "spark-version"
-SPARK_EXECUTOR_ID = "spark-exec-id"
 
-_LONGEST_NAME = 30
+_LONGEST_NAME, _LONGEST_PREFIX = 30, 47
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +30,10 @@ class AttemptNames:
 
     @property
     def prefix(self) -> str:
-        """What all names of the attempt begin with; at most 47 characters up to the 9,999th attempt."""
-        digest = hashlib.sha256(self.uid.encode()).hexdigest()[:10]
-        return f"{self.application[:_LONGEST_NAME].rstrip('-')}-{digest}-{self.attempt}"
+        """What all names of the attempt begin with; at most 47 characters."""
+        rest = f"-{hashlib.sha256(self.uid.encode()).hexdigest()[:10]}-{self.attempt}"
+        room = min(_LONGEST_NAME, _LONGEST_PREFIX - len(rest))
+        return self.application[:room].rstrip("-") + rest
 
     @property
     def spark_application_id(self) -> str:

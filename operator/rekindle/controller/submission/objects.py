@@ -9,15 +9,7 @@ from rekindle.controller.submission.driver_pod import driver_pod
 from rekindle.controller.submission.executor_template import executor_template
 from rekindle.controller.submission.executor_template import render as render_template
 from rekindle.controller.submission.names import AttemptNames
-from rekindle.controller.submission.properties import (
-    BLOCK_MANAGER_PORT,
-    DRIVER_PORT,
-    EXECUTOR_TEMPLATE,
-    PROPERTIES,
-    UI_PORT,
-    properties,
-    render,
-)
+from rekindle.controller.submission.properties import EXECUTOR_TEMPLATE, PORTS, PROPERTIES, properties, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +53,6 @@ def _service(application: SparkApplication, names: AttemptNames, owner: Object) 
     }
     if driver.service_annotations:
         metadata["annotations"] = driver.service_annotations
-    known = {"driver-rpc-port": DRIVER_PORT, "blockmanager": BLOCK_MANAGER_PORT, "spark-ui": UI_PORT}
     return {
         "metadata": metadata,
         "spec": {
@@ -69,6 +60,6 @@ def _service(application: SparkApplication, names: AttemptNames, owner: Object) 
             # The driver listens before it is ready by any probe, and its executors must find it then.
             "publishNotReadyAddresses": True,
             "selector": {labels.SPARK_SELECTOR: names.spark_application_id, labels.SPARK_ROLE: "driver"},
-            "ports": [{"name": name, "port": port, "targetPort": port} for name, port in known.items()],
+            "ports": [{"name": name, "port": port, "targetPort": port} for name, port in PORTS.items()],
         },
     }

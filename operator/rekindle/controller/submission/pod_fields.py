@@ -60,7 +60,7 @@ def add_pod_fields(pod: Object, application: SparkApplicationSpec, spec: SparkPo
     _extend(target, "tolerations", spec.tolerations)
     _extend(target, "containers", spec.sidecars)
     _extend(target, "initContainers", spec.init_containers)
-    _extend(target, "volumes", [*_used_volumes(application, spec), *_volumes_of(spec)])
+    _extend(target, "volumes", [*_used_volumes(application, spec, target), *_volumes_of(spec)])
     _extend(target, "imagePullSecrets", [{"name": name} for name in application.image_pull_secrets or ()])
 
 
@@ -100,9 +100,10 @@ def _secret_variables(spec: SparkPodSpec) -> list[Object]:
     return found
 
 
-def _used_volumes(application: SparkApplicationSpec, spec: SparkPodSpec) -> list[Object]:
+def _used_volumes(application: SparkApplicationSpec, spec: SparkPodSpec, pod: Object) -> list[Object]:
     """The application's volumes that a container of this pod mounts: a pod waits for a volume even unmounted."""
-    containers = [*(spec.sidecars or ()), *(spec.init_containers or ()), {"volumeMounts": spec.volume_mounts or ()}]
+    own = [*pod["containers"], *(pod.get("initContainers") or ())]  # the template's too
+    containers = [*own, {"volumeMounts": spec.volume_mounts or ()}]
     mounted = {mount.get("name") for container in containers for mount in container.get("volumeMounts") or ()}
     return [volume for volume in application.volumes or () if volume.get("name") in mounted]
 

@@ -10,7 +10,15 @@ from rekindle.api.spark_application import SparkApplication, SparkApplicationSpe
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.quantities import overhead_factor
 
-DRIVER_PORT, BLOCK_MANAGER_PORT, UI_PORT = 7078, 7079, 4040
+DRIVER_PORT, BLOCK_MANAGER_PORT, UI_PORT, CONNECT_PORT = 7078, 7079, 4040, 15002
+PORTS = {
+    "driver-rpc-port": DRIVER_PORT,
+    "blockmanager": BLOCK_MANAGER_PORT,
+    "spark-ui": UI_PORT,
+    "spark-connect": CONNECT_PORT,
+}
+"""The driver's ports under the names that Spark gives them."""
+
 CONF_DIR = "/opt/spark/conf"
 PROPERTIES = "spark.properties"
 EXECUTOR_TEMPLATE = "executor-pod-template.yaml"

@@ -1,0 +1,1 @@
+"""What the measurements of the operator stand on: processes, the cluster, applications."""

@@ -1,0 +1,141 @@
+"""Edits and deletions in every state. The drivers find no node: the test says of them what a kubelet would."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cluster.api import Application, get, until
+from tests.kind.kubectl import kubectl
+
+pytestmark = pytest.mark.timeout(300)
+
+CONTAINER = "spark-kubernetes-driver"
+NOWHERE = {"nodeSelector": {"there-is": "no-such-node"}}
+PATIENT = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 3600}
+HOLD = "rekindle.test/hold"
+
+
+def say(app: Application, phase: str, **state: Any) -> None:
+    """What a kubelet would write into the status of the driver's pod."""
+    pod = until("a driver", app.driver, 30, tell=app.tell)["metadata"]["name"]
+    container = {"name": CONTAINER, "image": "x", "imageID": "x", "ready": False, "restartCount": 0, "state": state}
+    patch(app, pod, {"status": {"phase": phase, "containerStatuses": [container]}}, "--subresource=status")
+
+
+def patch(app: Application, pod: str, change: dict[str, Any], *options: str) -> None:
+    kubectl("patch", "pod", pod, "-n", app.namespace, "--type=merge", "-p", json.dumps(change), *options)
+
+
+def ended(code: int) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
+
+
+def submitted(app: Application) -> None:
+    app.wait_for("SUBMITTED", seconds=30)
+
+
+def running(app: Application) -> None:
+    say(app, "Running", running={})
+    app.wait_for("RUNNING", seconds=30)
+
+
+def pending_rerun(app: Application) -> None:
+    running(app)
+    say(app, "Failed", **ended(137))
+    app.wait_for("PENDING_RERUN", seconds=30)
+
+
+def suspending(app: Application) -> None:
+    """A pod that is told to end and does not."""
+    running(app)
+    hold(app, [HOLD])
+    app.edit(suspend=True)
+    app.wait_for("SUSPENDING", seconds=30)
+
+
+def hold(app: Application, finalizers: list[str]) -> None:
+    pod = until("a driver", app.driver, 30, tell=app.tell)["metadata"]["name"]
+    patch(app, pod, {"metadata": {"finalizers": finalizers}})
+
+
+def suspended(app: Application) -> None:
+    app.edit(suspend=True)
+    app.wait_for("SUSPENDED", seconds=30)
+
+
+def invalidating(app: Application) -> None:
+    running(app)
+    hold(app, [HOLD])
+    app.edit(arguments=["before"])
+    app.wait_for("INVALIDATING", seconds=30)
+
+
+def completed(app: Application) -> None:
+    running(app)
+    say(app, "Succeeded", **ended(0))
+    app.wait_for("COMPLETED", seconds=30)
+
+
+def failed(app: Application) -> None:
+    running(app)
+    say(app, "Failed", **ended(1))
+    app.wait_for("FAILED", seconds=30)
+
+
+STATES = [submitted, running, pending_rerun, suspending, suspended, invalidating, completed, failed]
+
+
+@pytest.fixture(params=STATES, ids=[state.__name__ for state in STATES])
+def placed(request, application):
+    """An application in each of its states."""
+    name = request.param.__name__.replace("_", "-")
+    app = application(f"{request.node.originalname.split('_')[1]}-{name}", restartPolicy=PATIENT, driver=NOWHERE)
+    app.apply()
+    request.param(app)
+    yield app
+    pods = kubectl("get", "pods", "-n", app.namespace, "-l", f"rekindle.dev/application={app.name}", "-o", "name")
+    for pod in pods.split():
+        kubectl("patch", pod, "-n", app.namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+
+
+def test_edited_it_runs_the_new_spec(placed):
+    """At once, unless it is suspended, or its driver is not gone: then as soon as it may."""
+    attempt, state = placed.status["attempt"], placed.state
+    placed.edit(arguments=["after"])
+    if state in ("SUSPENDING", "INVALIDATING"):
+        placed.wait_until("the edit is seen", lambda now: now["observedGeneration"] == placed.generation, 30)
+        assert (placed.state, placed.status["attempt"], len(placed.drivers())) == (state, attempt, 1)
+        hold(placed, [])
+    if state in ("SUSPENDING", "SUSPENDED"):
+        placed.wait_for("SUSPENDED", seconds=30)
+        assert (placed.status["attempt"], placed.drivers()) == (attempt, [])
+        placed.edit(suspend=False)
+    placed.wait_until("the next attempt", lambda now: now["attempt"] == attempt + 1, 30)
+    driver = until("its driver", placed.driver, 30)
+    arguments = next(one["args"] for one in driver["spec"]["containers"] if one["name"] == CONTAINER)
+    assert arguments[-1] == "after"
+
+
+def test_deleted_it_goes_and_leaves_nothing(placed):
+    uid, state = placed.body["metadata"]["uid"], placed.state
+    placed.delete(wait=False)
+    if state in ("SUSPENDING", "INVALIDATING"):
+        assert len(placed.drivers()) == 1  # it waits for its driver
+        hold(placed, [])
+    placed.delete()
+    mine = f"rekindle.dev/application-uid={uid}"
+    until(
+        "nothing is left",
+        lambda: not kubectl("get", "pods,services,configmaps", "-n", placed.namespace, "-l", mine, "-o", "name"),
+        60,
+    )
+
+
+def test_its_time_to_live_ends_it(application):
+    app = application("expired", driver=NOWHERE, timeToLiveSeconds=1).apply()
+    running(app)
+    say(app, "Succeeded", **ended(0))
+    until("it is gone", lambda: get("sparkapplication", app.name, app.namespace) is None, 30)
