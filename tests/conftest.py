@@ -3,7 +3,13 @@
 import os
 import sys
 
+from hypothesis import settings
+
 # Otherwise Spark's Python workers are the first `python3` on the PATH, without this environment's packages.
 os.environ["PYSPARK_PYTHON"] = sys.executable
 
 pytest_plugins = ["pytester", "tests.tools.rules_plugin", "tests.tools.no_skip_plugin"]
+
+# A machine may be slow. How long things take is a matter of benchmarks/.
+settings.register_profile("rekindle", deadline=None)
+settings.load_profile("rekindle")

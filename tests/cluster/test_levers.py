@@ -1,9 +1,13 @@
 """What an application stands on is taken away: an executor, a node, the API server; and its image was never there."""
 
+import time
+
 import pytest
 
-from tests.cluster.api import until
+from tests.cluster.api import apply, items, there, until
+from tests.cluster.deployment import NAMESPACE, RELEASE
 from tests.kind import levers
+from tests.kind.cluster import WORKERS
 from tests.kind.kubectl import given_kubeconfig, kubectl
 
 pytestmark = [pytest.mark.timeout(600)]
@@ -13,13 +17,9 @@ SLOW = ("1000", "3", "8")
 needs_nodes = pytest.mark.skipif(given_kubeconfig() is not None, reason="the nodes of a given cluster are left alone")
 
 
-def runs(app):
-    return app.wait_until("an executor runs", lambda status: status.get("executors", {}).get("running"), 180)
-
-
 def test_a_killed_executor_is_replaced_and_the_driver_goes_on(application):
     app = application("executor-killed", "pi.py", *SLOW).apply()
-    runs(app)
+    app.wait_for_executor()
     pod = app.executors()[0]["metadata"]["name"]
     kubectl("delete", "pod", pod, "-n", app.namespace, "--grace-period=0", "--force", "--wait=false")
     app.wait_for("COMPLETED", "FAILED", seconds=180)
@@ -31,25 +31,41 @@ def test_a_killed_executor_is_replaced_and_the_driver_goes_on(application):
 @needs_nodes
 def test_an_api_server_that_is_away_ends_nothing(application):
     app = application("api-away", "pi.py", "1000", "5", "8").apply()
-    runs(app)
+    app.wait_for_executor()
     before = app.driver()["metadata"]["uid"]
     with levers.without_api_server():
-        pass  # it takes half a minute until it answers again
+        time.sleep(30)  # and half a minute more until it answers again
     app.wait_for("COMPLETED", "FAILED", seconds=240)
     assert app.state == "COMPLETED", app.tell()
     assert [pod["metadata"]["uid"] for pod in app.drivers()] == [before]
 
 
+def operators_node() -> str:
+    [pod] = [
+        pod
+        for pod in items("pods", NAMESPACE, f"app.kubernetes.io/name={RELEASE}")
+        if "deletionTimestamp" not in pod["metadata"]
+    ]
+    return str(pod["spec"]["nodeName"])
+
+
 @needs_nodes
 def test_a_silent_node_starts_no_second_driver_and_a_dead_one_does(application):
-    """Silent is not dead: the node may come back. That it is out of service somebody has to say."""
-    app = application("node-killed", "pi.py", "1000", "4", "12").apply()
-    runs(app)
-    node = app.driver()["spec"]["nodeName"]
+    """Silent is not dead: the node may come back. That it is out of service somebody has to say.
+
+    The operator dies with the node: it is made again on another, long before the node could be given up.
+    """
+    node = operators_node()
+    app = application("node-killed", "pi.py", "1000", "4", "12")
+    with levers.cordoned(*(worker for worker in WORKERS if worker != node)):
+        app.apply().wait_for_executor()
+    assert app.driver()["spec"]["nodeName"] == node
     with levers.killed(node):
-        app.wait_until("the node is noticed", lambda status: status["applicationState"].get("errorMessage"), 120)
+        app.wait_until("the node is noticed", lambda status: status["applicationState"].get("errorMessage"), 240)
+        assert operators_node() != node
         assert app.status["applicationState"]["errorMessage"] == f"the driver's node {node} does not answer"
         assert app.condition("DriverRunning")["status"] == "Unknown"
+        time.sleep(15)  # longer than a restart would wait
         assert (app.state, len(app.drivers())) == ("RUNNING", 1)
         taint = "node.kubernetes.io/out-of-service=nodeshutdown"
         kubectl("taint", "node", node, f"{taint}:NoExecute")
@@ -61,6 +77,27 @@ def test_a_silent_node_starts_no_second_driver_and_a_dead_one_does(application):
     assert app.state == "COMPLETED", app.tell()
     assert "counted 1000" in app.log()
     assert f"the driver's node {node} is out of service" in [one["message"] for one in app.status["transitions"]]
+
+
+@needs_nodes
+def test_a_node_that_was_deleted_is_gone_for_good(application):
+    """Who deletes a Node says that its machine is dead: nothing waits for proof any more."""
+    app = application("node-deleted", "pi.py", "1000", "4", "12")
+    with levers.cordoned(operators_node()):
+        app.apply().wait_for_executor()
+    node = app.driver()["spec"]["nodeName"]
+    before = there("node", node, app.namespace)
+    with levers.killed(node):
+        kubectl("delete", "node", node)
+        try:
+            app.wait_until("the second attempt", lambda status: status.get("attempt") == 2, 60)
+            assert f"the driver's node {node} is gone" in [one["message"] for one in app.status["transitions"]]
+            app.wait_for("COMPLETED", "FAILED", seconds=240)
+        finally:  # with the addresses of its pods; a kubelet that starts takes the Node that it finds
+            kept = {name: before["metadata"].get(name) for name in ("name", "labels", "annotations")}
+            apply({"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": before["spec"]})
+    assert app.state == "COMPLETED", app.tell()
+    assert "counted 1000" in app.log()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +151,7 @@ def test_a_missing_service_account_is_a_refused_submission(application):
 
 def test_suspend_edit_and_delete_while_it_runs(application):
     app = application("edited", "pi.py", "1000", "60", "4").apply()
-    runs(app)
+    app.wait_for_executor()
     app.edit(suspend=True)
     app.wait_for("SUSPENDED", seconds=90)
     until("no driver's pod", lambda: app.drivers() == [], 60)

@@ -135,6 +135,16 @@ def without_api_server() -> Iterator[None]:
         start_api_server()
 
 
+@contextmanager
+def cordoned(*nodes: str) -> Iterator[None]:
+    """No new pods there; those that run stay."""
+    kubectl("cordon", *nodes)
+    try:
+        yield
+    finally:
+        kubectl("uncordon", *nodes)
+
+
 def api_server_answers() -> bool:
     try:
         return kubectl("get", "--raw", "/readyz", "--request-timeout=3s", timeout=10) == "ok"
