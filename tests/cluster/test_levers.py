@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.cluster.api import apply, items, there, until
+from tests.cluster.api import apply, get, items, there, until
 from tests.cluster.deployment import NAMESPACE, RELEASE
 from tests.kind import levers
 from tests.kind.cluster import WORKERS
@@ -166,3 +166,19 @@ def test_suspend_edit_and_delete_while_it_runs(application):
         lambda: not kubectl("get", "pods,services,configmaps", "-n", app.namespace, "-l", left, "-o", "name").strip(),
         60,
     )
+
+
+@needs_nodes
+def test_a_cluster_restored_from_an_old_snapshot_comes_to_an_end_with_one_driver(application):
+    """What happened since is forgotten by the API server alone: kubelets, drivers and the operator remember."""
+    old = application("restored", "pi.py", "1000", "4", "12").apply()
+    old.wait_for_executor()
+    levers.save_etcd()
+    young = application("forgotten", "pi.py", "1000", "4", "12").apply()
+    kubectl("delete", "pod", old.driver()["metadata"]["name"], "-n", old.namespace, "--grace-period=0", "--force")
+    old.wait_until("the second attempt runs", lambda status: (status["attempt"], old.state) == (2, "RUNNING"))
+    young.wait_for("RUNNING")
+    levers.restore_etcd()
+    assert get("sparkapplication", young.name, young.namespace) is None
+    old.wait_for("COMPLETED", "FAILED", seconds=300)
+    assert old.state == "COMPLETED", old.tell()

@@ -18,6 +18,8 @@ from tests.kind.processes import Failed, wait_until
 _SEEN_SECONDS, _API_SECONDS, _READY_SECONDS = 60, 90, 180
 _CPU_PERIOD = 100_000
 _MANIFEST, _ASIDE = "/etc/kubernetes/manifests/kube-apiserver.yaml", "/etc/kubernetes/kube-apiserver.yaml"
+_ETCD_MANIFEST, _ETCD_ASIDE = "/etc/kubernetes/manifests/etcd.yaml", "/etc/kubernetes/etcd.yaml"
+_ETCD_DATA, _SAVED = "/var/lib/etcd", "/var/lib/etcd-saved"
 
 
 def slow(node: str, cpus: float) -> None:
@@ -88,6 +90,25 @@ def start_api_server() -> None:
     wait_until("an API server that is ready", api_server_answers, seconds=_API_SECONDS, every=0.5)
     for leader in ("kube-controller-manager", "kube-scheduler"):  # each ends and starts anew when it lost its lease
         _wait_for_renewal("kube-system", leader, _renewed("kube-system", leader))
+
+
+def save_etcd() -> None:
+    """Keep a copy of all that the cluster knows now, as a crash of etcd at this moment would leave it."""
+    copy = f"rm -rf {_SAVED} && cp -a {_ETCD_DATA} {_SAVED}"
+    _on_control_plane(f"pkill -STOP -x etcd && {{ {copy}; status=$?; pkill -CONT -x etcd; exit $status; }}")
+
+
+def restore_etcd() -> None:
+    """Make what `save_etcd` kept all that the cluster knows; everything since is forgotten, and kubelets go on.
+
+    The versions of objects go back too, so the controllers start anew, as etcd's manual asks for.
+    """
+    stop_api_server()
+    _on_control_plane(f"mv {_ETCD_MANIFEST} {_ETCD_ASIDE}")
+    wait_until("the end of etcd", lambda: not _pids("etcd"), seconds=_API_SECONDS)
+    _on_control_plane(f"rm -rf {_ETCD_DATA} && mv {_SAVED} {_ETCD_DATA} && mv {_ETCD_ASIDE} {_ETCD_MANIFEST}")
+    _on_control_plane("pkill -KILL kube-controller; pkill -KILL kube-scheduler; true")
+    start_api_server()
 
 
 @contextmanager
@@ -176,10 +197,14 @@ def _renewed(namespace: str, lease: str) -> str:
 
 def _api_server_is_gone() -> bool:
     """And stays so: the kubelet may have started one more before it saw that the manifest is gone."""
-    listed = docker("exec", CONTROL_PLANE, "sh", "-c", "pgrep kube-apiserver || true")
-    if listed.strip():
+    if _pids("kube-apiserver"):
         _on_control_plane("pkill -KILL kube-apiserver || true")
-    return not listed.strip() and not api_server_answers()
+        return False
+    return not api_server_answers()
+
+
+def _pids(program: str) -> list[str]:
+    return docker("exec", CONTROL_PLANE, "sh", "-c", f"pgrep -x {program} || true").split()
 
 
 def _on_control_plane(command: str) -> None:
