@@ -151,7 +151,7 @@ class Kube:
         }
         response = await self._send("GET", resource.path(namespace), query=query, timeout=_SILENT_SECONDS)
         try:
-            async for line in response.content:
+            async for line in _lines(response.content):
                 event = json.loads(line)
                 if event["type"] == "ERROR":
                     status = event["object"]
@@ -212,6 +212,19 @@ class Kube:
             return await response.read()
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unavailable(0, f"the answer broke off: {error or type(error).__name__}") from None
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: aiohttp's end at four megabytes, and anybody may label a pod that is longer as JSON."""
+    parts: list[bytes] = []
+    async for chunk in content.iter_any():
+        first, *others = chunk.split(b"\n")
+        parts.append(first)
+        for part in others:
+            yield b"".join(parts)
+            parts = [part]
+    if rest := b"".join(parts):  # it broke off within a line
+        yield rest
 
 
 def is_in_pod() -> bool:

@@ -287,6 +287,17 @@ def test_a_watch_takes_an_object_of_a_megabyte():
     served(case)
 
 
+def test_a_watch_takes_the_largest_object_as_json_has_it():
+    """The API server writes a `<` as six bytes: one and a half megabytes that etcd takes are nine in a watch."""
+
+    async def case(server: ApiServer):
+        server.make(CONFIG_MAP, "team", config_map("big", data="x" * 9_000_000))
+        server.make(CONFIG_MAP, "team", config_map("small"))
+        assert await watched(server, 0, 2) == [("ADDED", "big"), ("ADDED", "small")]
+
+    served(case)
+
+
 def test_it_connects_by_the_kubeconfig(tmp_path, monkeypatch):
     async def case(server: ApiServer):
         path = tmp_path / "config"
