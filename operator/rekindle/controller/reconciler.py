@@ -146,8 +146,8 @@ class Reconciler:
         if pod is None and not is_over:
             pod = await self._live(POD, view.namespace, names.driver_pod)
         info = view.status.driver_info
-        if pod is not None and is_owned_by(pod, view.uid) and info.pod_uid in ("", uid_of(pod)):
-            return await self._facts(pod)
+        if pod is not None and (uid_of(pod) == info.pod_uid or (not info.pod_uid and is_owned_by(pod, view.uid))):
+            return await self._facts(pod)  # also one whose owner somebody took away since it was seen: it runs on
         if is_over or not info.pod_uid:
             return None
         return vanished(names.driver_pod, info.pod_uid, await self._node(info.node_name))

@@ -560,6 +560,27 @@ def test_a_pod_that_only_has_our_labels_is_no_driver_of_ours():
     beside_a_driver(case)
 
 
+@pytest.mark.parametrize("owners", [None, [{"uid": "of-another"}]])
+def test_a_driver_whose_owner_somebody_takes_away_is_still_the_driver(owners, clock):
+    """So may everybody who may patch pods, as drivers may, and so does a deletion with --cascade=orphan."""
+
+    async def case(desk: Desk):
+        first = desk.names.driver_pod
+        desk.server.change(POD, "team", first, {"metadata": {"ownerReferences": owners}})
+        await desk.settle()
+        clock.later += 60
+        await desk.settle()
+        assert (desk.state(), desk.status.attempt, desk.drivers) == (State.RUNNING, 1, [first])
+        desk.edit(arguments=["2"])
+        await desk.settle()
+        assert (desk.state(), desk.status.attempt, desk.drivers) == (State.INVALIDATING, 1, [first])
+        desk.server.remove(POD, "team", first)
+        await desk.settle()
+        assert (desk.status.attempt, desk.drivers) == (2, [desk.names.driver_pod])
+
+    beside_a_driver(case, restartPolicy=AGAIN)
+
+
 def test_a_deleted_application_goes_once_its_driver_is_gone():
     async def case(desk: Desk):
         driver = desk.names.driver_pod
