@@ -63,6 +63,7 @@ _LOG_LINES, _LOG_CHARACTERS = 20, 4096
 _READ_BYTES = 1 << 20  # a limit cuts the end off, so it must not be reached
 _DELETIONS_AT_ONCE = 10
 _DELETION_PAUSES = (0.5, 2.0, 0.0)  # after each try; the status waits for it
+_CLEAN_UP_SECONDS = 30.0  # for all of it, however many: a look has two minutes, and others wait for its worker
 _WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
 
 
@@ -307,7 +308,16 @@ class Reconciler:
             await self._kube.delete(SPARK_APPLICATION, view.namespace, view.name, uid=view.uid)
 
     async def _clean_up(self, view: View, steps: Sequence[CleanUp]) -> None:
-        """What cannot be deleted is owned, and goes with the driver's pod or the application."""
+        """What cannot be deleted in time is owned, and goes with the driver's pod or the application."""
+        try:
+            async with asyncio.timeout(_CLEAN_UP_SECONDS) as timeout:
+                await self._delete_left(view, steps)
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            log.warning("what ended drivers left could not be deleted within %g s", _CLEAN_UP_SECONDS)
+
+    async def _delete_left(self, view: View, steps: Sequence[CleanUp]) -> None:
         at_once = asyncio.Semaphore(_DELETIONS_AT_ONCE)
 
         async def delete(resource: Resource, body: Object) -> None:

@@ -722,6 +722,20 @@ def test_a_clean_up_that_fails_is_tried_again_and_holds_up_no_status(times, left
     beside_a_driver(case)
 
 
+def test_a_clean_up_that_is_not_answered_holds_up_no_status(monkeypatch):
+    """As by a webhook that hangs: with a hundred executors each look would end before its clean-up."""
+    monkeypatch.setattr("rekindle.controller.reconciler._CLEAN_UP_SECONDS", 0.05)
+
+    async def case(desk: Desk):
+        unanswered = desk.server.fault("DELETE", "/services/", What.LATE, times=100)
+        desk.kubelet(world.SUCCEEDED)
+        await desk.settle()
+        assert desk.state() is State.COMPLETED
+        assert unanswered.hits
+
+    beside_a_driver(case)
+
+
 def test_a_driver_s_pod_that_was_deleted_by_force_on_a_silent_node_proves_nothing(clock):
     async def case(desk: Desk):
         desk.server.change(NODE, "", "n1", {"status": world.node(ready="Unknown")["status"]}, "status")
