@@ -1,11 +1,33 @@
 """The status of a SparkApplication: Kubeflow's fields, and beside them what was decided and why."""
 
+from datetime import datetime
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from rekindle.api.model import ApiModel
+
+_MOST_COUNTED = 10**12
+
+
+def _is_time(value: str) -> str:
+    if datetime.fromisoformat(value).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return value
+
+
+def _is_count(value: int) -> int:
+    if not 0 <= value <= _MOST_COUNTED:
+        raise ValueError(f"a number from 0 to {_MOST_COUNTED}")
+    return value
+
+
+Time = Annotated[str, AfterValidator(_is_time)]
+"""RFC 3339 in UTC."""
+
+Count = Annotated[int, AfterValidator(_is_count)]
+"""What is counted on: what somebody else may write into a status must not keep the operator from going on."""
 
 
 class ApplicationState(StrEnum):
@@ -147,13 +169,13 @@ class ExecutorCounts(StatusModel):
 class RestartCounts(StatusModel):
     """Restarts since the first submission or the last reset, by cause."""
 
-    submission: int = 0
+    submission: Count = 0
     """After refused submissions."""
 
-    application: int = 0
+    application: Count = 0
     """After errors of the application."""
 
-    infrastructure: int = 0
+    infrastructure: Count = 0
     """After failures of the infrastructure."""
 
 
@@ -166,7 +188,7 @@ class ApplicationStatus(StatusModel):
     application_state: StateReport = Field(default_factory=StateReport)
     """The state."""
 
-    attempt: int = 0
+    attempt: Count = 0
     """The current attempt, from 1; 0 before the first. It is written before any object of it is made."""
 
     spark_application_id: str = ""
@@ -181,22 +203,22 @@ class ApplicationStatus(StatusModel):
     submitted_digest: str = ""
     """Digest of what of the spec the current attempt depends on: an edit of anything else restarts nothing."""
 
-    running_since: str | None = None
+    running_since: Time | None = None
     """When the current attempt's driver was first seen running, RFC 3339 in UTC."""
 
-    submission_attempts: int = 0
+    submission_attempts: Count = 0
     """How often this run was submitted."""
 
-    execution_attempts: int = 0
+    execution_attempts: Count = 0
     """How often a driver of it was started."""
 
-    last_submission_attempt_time: str | None = None
+    last_submission_attempt_time: Time | None = None
     """When the current attempt was begun, RFC 3339 in UTC."""
 
-    termination_time: str | None = None
+    termination_time: Time | None = None
     """When the application ended, RFC 3339 in UTC."""
 
-    next_attempt_time: str | None = None
+    next_attempt_time: Time | None = None
     """While PENDING_RERUN: when the next attempt begins at the earliest, RFC 3339 in UTC."""
 
     restarts: RestartCounts = Field(default_factory=RestartCounts)

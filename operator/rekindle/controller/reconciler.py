@@ -64,6 +64,7 @@ _READ_BYTES = 1 << 20  # a limit cuts the end off, so it must not be reached
 _DELETIONS_AT_ONCE = 10
 _DELETION_PAUSES = (0.5, 2.0, 0.0)  # after each try; the status waits for it
 _CLEAN_UP_SECONDS = 30.0  # for all of it, however many: a look has two minutes, and others wait for its worker
+_MOST_DIGITS = 9  # of an attempt: whoever may make pods may forge its label
 _WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
 
 
@@ -350,6 +351,6 @@ def _stays(view: View, executor: Object) -> bool:
 
 
 def _attempt_of(pod: Object) -> int:
-    """The attempt that a driver's pod says it is of; 0 where it says none."""
+    """The attempt that a driver's pod says it is of; 0 where it says none, or one that no application lives to see."""
     said = labels_of(pod).get(labels.LABEL_ATTEMPT, "")
-    return int(said) if said.isdecimal() else 0
+    return int(said) if said.isdecimal() and len(said) <= _MOST_DIGITS else 0

@@ -507,6 +507,50 @@ def test_after_a_status_that_was_lost_no_attempt_is_counted_twice():
     beside_a_driver(case)
 
 
+@pytest.mark.parametrize("said", ["999999999999", "9" * 63, "0", "-1", "x"])
+def test_a_pod_that_claims_an_attempt_of_any_number_does_not_keep_the_next_from_being_made(said, clock):
+    """Its owner is forged, too: whoever may make pods may write that."""
+
+    async def case(desk: Desk):
+        forged = {**desk.names.labels, labels.SPARK_ROLE: "driver", labels.LABEL_ATTEMPT: said}
+        owner = owner_reference(desk.body, SPARK_APPLICATION)
+        metadata = {"name": "forged", "labels": forged, "ownerReferences": [owner]}
+        desk.server.make(POD, "team", {"metadata": metadata, "spec": {}, "status": {"phase": "Succeeded"}})
+        desk.kubelet(world.failed(137))
+        await desk.settle()
+        clock.later += 60
+        await desk.settle()
+        assert (desk.state(), desk.status.attempt) == (State.SUBMITTED, 2)
+        assert desk.names.driver_pod in desk.drivers
+
+    beside_a_driver(case, restartPolicy=AGAIN)
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"lastSubmissionAttemptTime": "soon"},
+        {"runningSince": "soon"},
+        {"attempt": -1},
+        {"attempt": 2**63 - 1},
+        {"submissionAttempts": 2**63 - 1},
+        {"executionAttempts": -(2**63)},
+    ],
+    ids=lambda status: next(iter(status)),
+)
+def test_whatever_somebody_writes_into_the_status_the_next_attempt_begins(status, clock):
+    async def case(desk: Desk):
+        desk.kubelet(world.failed(137))
+        desk.server.change(SPARK_APPLICATION, "team", "pi", {"status": status}, "status")
+        for _ in range(3):
+            await desk.settle()
+            clock.later += 60
+        assert (desk.state(), desk.status.attempt) == (State.SUBMITTED, 2)
+        assert 0 <= desk.status.submission_attempts < 2**31
+
+    beside_a_driver(case, restartPolicy=AGAIN)
+
+
 def test_a_late_driver_of_another_attempt_is_deleted(clock):
     """Asked for by an operator that had lost the Lease, and made when the next attempt ran."""
 
