@@ -161,16 +161,16 @@ def _decided(view: View) -> Decision:
         return _unusable(view, status)
     status = with_condition(status, "Accepted", "True", view.now, "SpecAccepted")
     state = status.application_state.state
-    if state not in (State.SUBMITTED, State.RUNNING):
-        return _STEPS[state](view, status)
-    return _without_strays(view, _STEPS[state](view, _with_facts(view, status)))
+    if state in (State.SUBMITTED, State.RUNNING):
+        status = _with_facts(view, status)
+    return _without_strays(view, _STEPS[state](view, status))
 
 
 def _without_strays(view: View, decision: Decision) -> Decision:
     """A driver of another attempt ends: an operator that had lost the Lease may have asked for it long ago."""
     for stray in view.others:
-        if not stray.is_terminating:
-            step = DeleteDriver(stray.pod_name, stray.pod_uid)
+        step = DeleteDriver(stray.pod_name, stray.pod_uid)
+        if not stray.is_terminating and step not in decision.steps:
             said = f"driver pod {stray.pod_name} is not of attempt {decision.status.attempt}: it is deleted"
             decision = replace(decision, steps=(*decision.steps, step)).saying("Warning", "StrayDriver", said)
     return decision

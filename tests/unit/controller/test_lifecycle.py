@@ -498,6 +498,39 @@ def test_a_driver_of_another_attempt_is_deleted():
     ]
 
 
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_driver_of_another_attempt_is_deleted_also_where_nothing_is_to_run(suspended):
+    world = running()
+    if suspended:
+        world.edit(suspend=True)
+    else:
+        world.driver_is(SUCCEEDED)
+    world.settle()
+    for name in ("pi-late-driver", "pi-later-driver"):
+        world.pods[name] = driver(name, **RUNNING)
+    world.settle()
+    assert not [name for name in world.pods if name.startswith("pi-late")]
+    assert world.state() is (State.SUSPENDED if suspended else State.COMPLETED)
+
+
+def test_an_application_that_is_suspended_when_its_status_is_lost_has_no_driver_left():
+    world = running()
+    world.status = type(world.status)()
+    world.edit(suspend=True)
+    world.settle()
+    assert (world.state(), world.pods) == (State.SUSPENDED, {})
+
+
+def test_all_drivers_of_other_attempts_are_told_to_end_at_once():
+    """One after the other each would have its time to end."""
+    world = running()
+    world.status = type(world.status)()
+    for number in range(5):
+        world.pods[f"pi-late-{number}"] = driver(f"pi-late-{number}", **RUNNING)
+    world.look()
+    assert not world.pods
+
+
 def test_a_spec_that_reads_differently_without_an_edit_restarts_nothing():
     """As after an upgrade of the CRD that gives a field a default."""
     world = running()
