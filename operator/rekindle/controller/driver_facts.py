@@ -75,7 +75,7 @@ GONE = DriverFacts(
 def driver_facts(pod: Object, node: Object | None, *, node_known: bool = True) -> DriverFacts:
     """Read a driver's pod. `node` is its node's object, None where there is none; `node_known` whether that is sure."""
     lost = node_known and bool(pod["spec"].get("nodeName")) and (node is None or _out_of_service(node))
-    facts = _ended(pod) or (_lost(pod, node) if lost else None) or _alive(pod, node)
+    facts = _ended(pod) or _never_placed(pod) or (_lost(pod, node) if lost else None) or _alive(pod, node)
     return _with_identity(facts, pod)
 
 
@@ -131,6 +131,11 @@ def _why(pod: Object, terminated: Mapping[str, Any], exit_code: int | None) -> t
     if terminated.get("reason") in ("StartError", "ContainerCannotRun"):
         return "StartError", f"the driver's container did not start{said}", FailureCause.SUBMISSION
     return "Error", f"the driver ended with exit code {exit_code}{said}", FailureCause.APPLICATION
+
+
+def _never_placed(pod: Object) -> DriverFacts | None:
+    """A pod that is deleted is not given a node any more, however long a finalizer keeps it."""
+    return GONE if "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName") else None
 
 
 def _lost(pod: Object, node: Object | None) -> DriverFacts:

@@ -7,6 +7,7 @@ import pytest
 from rekindle.api.application_status import ApplicationState as State
 from rekindle.api.application_status import ApplicationStatus, FailureCause, RestartCounts
 from rekindle.api.restart_policy import RestartPolicy
+from rekindle.controller.clock import format_time
 from rekindle.controller.driver_facts import vanished
 from rekindle.controller.executor_facts import executor_facts
 from rekindle.controller.lifecycle import CleanUp, DeleteDriver, Submit, decide
@@ -529,6 +530,21 @@ def test_all_drivers_of_other_attempts_are_told_to_end_at_once():
         world.pods[f"pi-late-{number}"] = driver(f"pi-late-{number}", **RUNNING)
     world.look()
     assert not world.pods
+
+
+def test_a_driver_that_was_deleted_before_it_had_a_node_is_gone_also_where_a_finalizer_keeps_its_pod():
+    world = World()
+    world.settle()
+    first = world.names.driver_pod
+    world.pods[first]["spec"] = {}
+    world.settle()
+    world.pods[first]["metadata"]["deletionTimestamp"] = format_time(world.now)
+    world.settle()
+    assert world.status.transitions[-1].reason == "DriverPodGone"
+    world.now += 5
+    world.settle()
+    assert sorted(world.pods) == sorted([first, world.names.driver_pod])
+    assert world.status.attempt == 2
 
 
 def test_a_spec_that_reads_differently_without_an_edit_restarts_nothing():

@@ -72,8 +72,7 @@ class OneDriver(RuleBasedStateMachine):
         if there is None:  # the pod garbage collector follows
             self.world.pods = {n: p for n, p in self.world.pods.items() if not p["spec"].get("nodeName")}
         elif self.world.node is None:
-            for pod in self.world.pods.values():
-                pod["spec"] = {"nodeName": "n1"}
+            self.world.place()
         self.world.node_is(there)
 
     @rule(number=st.integers(0, 3))
@@ -109,8 +108,7 @@ class OneDriver(RuleBasedStateMachine):
             return
         world = self.world
         world.node_is(node())
-        for pod in world.pods.values():
-            pod["spec"] = {"nodeName": "n1"}
+        world.place()
         world.edit(suspend=False, restartPolicy={"type": "Never"})
         for _ in range(60):
             world.look()

@@ -137,6 +137,12 @@ class World:
             for name in gone:
                 del self.pods[name]
 
+    def place(self) -> None:
+        """The scheduler has a node; what is deleted gets none."""
+        for pod in self.pods.values():
+            if "deletionTimestamp" not in pod["metadata"]:
+                pod["spec"] = {"nodeName": "n1"}
+
     def _answers(self) -> bool:
         return self.node is not None and self.node["status"]["conditions"][0]["status"] == "True"
 
