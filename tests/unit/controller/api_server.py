@@ -190,6 +190,15 @@ class Change:
         return {"type": "MODIFIED" if was and is_ else "ADDED" if is_ else "DELETED", "object": stamped}
 
 
+@dataclass(frozen=True)
+class Backup:
+    """What there was at a version."""
+
+    objects: dict[tuple[str, str, str], Object]
+    changes: int
+    version: int
+
+
 def _selects(selector: str, body: Object) -> bool:
     labels = body["metadata"].get("labels") or {}
     wanted = (part.partition("=") for part in selector.split(",") if part)
@@ -303,6 +312,15 @@ class ApiServer:
     def forget(self) -> None:
         """No watch may go on from before now."""
         self.oldest = self.version
+
+    def backup(self) -> Backup:
+        """As by `etcdctl snapshot save`."""
+        return Backup(dict(self.objects), len(self.history), self.version)
+
+    def restore(self, backup: Backup) -> None:
+        """All is as it was, and versions count on from there: a watch from a later one tells nothing before that."""
+        self.objects, self.version = dict(backup.objects), backup.version
+        del self.history[backup.changes :]
 
     # What a client does
 
