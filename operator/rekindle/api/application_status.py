@@ -191,11 +191,14 @@ class ApplicationStatus(StatusModel):
     attempt: Count = 0
     """The current attempt, from 1; 0 before the first. It is written before any object of it is made."""
 
+    attempt_word: str = ""
+    """A random word of the current attempt: the names of its objects are made from it, too."""
+
     spark_application_id: str = ""
     """Spark's id of the current attempt (`spark.app.id`)."""
 
     submission_id: str = Field(default="", alias="submissionID")
-    """The uid of this application and the attempt: what all names are made from."""
+    """The uid of this application and the attempt."""
 
     submitted_generation: int = 0
     """The generation of the spec that the current attempt runs."""

@@ -124,9 +124,12 @@ class View:
     log_tail: str = ""
     deleted_at: float | None = None
     now: float = 0.0
+    next_word: str = ""
+    """What nobody can guess, for the names of the next attempt."""
 
     def names(self, attempt: int) -> AttemptNames:
-        return AttemptNames(self.name, self.uid, attempt)
+        """Of the present attempt."""
+        return AttemptNames(self.name, self.uid, attempt, self.status.attempt_word)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +193,7 @@ def _begin(view: View, status: ApplicationStatus, reason: str, message: str) -> 
         return _waiting_for_proof(view, status)
     if view.others:  # the status was lost, or is older than the objects: no second driver beside one that may run
         return _waiting_for_proof(replace(view, driver=view.others[0]), status)
-    names = view.names(max(status.attempt, view.last_attempt) + 1)
+    names = AttemptNames(view.name, view.uid, max(status.attempt, view.last_attempt) + 1, view.next_word)
     begun = new_attempt(status, names, view.namespace, view.digest, view.now)
     begun = enter(begun, State.SUBMITTED, view.now, reason, message)
     begun = with_condition(begun, "DriverRunning", "False", view.now, "Submitted")

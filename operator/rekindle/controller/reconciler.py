@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from secrets import token_hex
 
 from rekindle.api.application_status import ApplicationState, ApplicationStatus
 from rekindle.controller.clock import parse_time
@@ -113,7 +114,7 @@ class Reconciler:
     async def _view(self, body: Object) -> View:
         metadata, read = body["metadata"], self._specs.read(body)
         status, problem = parse_status(body)
-        names = AttemptNames(metadata["name"], uid_of(body), status.attempt)
+        names = AttemptNames(metadata["name"], uid_of(body), status.attempt, status.attempt_word)
         deletion = metadata.get("deletionTimestamp")
         view = View(
             name=metadata["name"],
@@ -131,6 +132,7 @@ class Reconciler:
             suspend=(body.get("spec") or {}).get("suspend") is True,
             deleted_at=parse_time(deletion) if deletion else None,
             now=time.time(),
+            next_word=token_hex(8),
         )
         driver = await self._driver(view, names) if status.attempt else None
         return replace(
@@ -260,7 +262,7 @@ class Reconciler:
         """Make what of the attempt is not there; what the API server refused, in words."""
         assert view.application is not None
         owner = owner_reference(body, SPARK_APPLICATION)
-        names = view.names(status.attempt)
+        names = AttemptNames(view.name, view.uid, status.attempt, status.attempt_word)
         began = time.monotonic()
         for made in attempt_objects(view.application, names, view.namespace, owner):
             try:

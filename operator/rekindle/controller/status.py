@@ -94,6 +94,7 @@ def new_attempt(
     return status.model_copy(
         update={
             "attempt": names.attempt,
+            "attempt_word": names.word,
             "spark_application_id": names.spark_application_id,
             "submission_id": names.submission_id,
             "submitted_generation": status.observed_generation,

@@ -103,7 +103,7 @@ class Desk:
 
     @property
     def names(self) -> AttemptNames:
-        return AttemptNames("pi", uid_of(self.body), self.status.attempt)
+        return AttemptNames("pi", uid_of(self.body), self.status.attempt, self.status.attempt_word)
 
     @property
     def drivers(self) -> list[str]:
@@ -156,10 +156,11 @@ def _versions(bodies) -> set[tuple[str, str]]:
 
 
 @asynccontextmanager
-async def at_work(server: ApiServer, *, sees: bool = True, **spec: Any) -> AsyncIterator[Desk]:
+async def at_work(server: ApiServer, *, sees: bool = True, made: bool = True, **spec: Any) -> AsyncIterator[Desk]:
     """A desk whose copies are complete, and an application that has just been made."""
-    server.make(SPARK_APPLICATION, "team", world.manifest(**spec))
-    server.make(NODE, "", world.node())
+    if made:
+        server.make(SPARK_APPLICATION, "team", world.manifest(**spec))
+        server.make(NODE, "", world.node())
     desk = Desk(server)
     desk.sees = sees
     tasks = [asyncio.create_task(one.run()) for one in (desk.pods, desk.nodes, desk.recorder)]
@@ -331,6 +332,12 @@ def test_a_driver_that_the_copy_still_shows_is_not_made_again_either(clock):
     beside_a_driver(case, restartPolicy=AGAIN)
 
 
+@pytest.fixture
+def guessed(monkeypatch) -> None:
+    """A stranger knows the words of all attempts."""
+    monkeypatch.setattr("rekindle.controller.reconciler.token_hex", lambda length: "")
+
+
 def stranger(desk: Desk, resource: Resource) -> Object:
     """An object of somebody else with the name of ours, and our labels."""
     names = AttemptNames("pi", uid_of(desk.body), 1)
@@ -339,7 +346,7 @@ def stranger(desk: Desk, resource: Resource) -> Object:
 
 
 @pytest.mark.parametrize("resource", [CONFIG_MAP, SERVICE, POD], ids=lambda one: one.plural)
-def test_a_name_that_a_stranger_has_ends_the_submission(resource):
+def test_a_name_that_a_stranger_has_ends_the_submission(resource, guessed):
     async def case(desk: Desk):
         name = stranger(desk, resource)["metadata"]["name"]
         await desk.settle()
@@ -353,7 +360,7 @@ def test_a_name_that_a_stranger_has_ends_the_submission(resource):
 
 
 @pytest.mark.parametrize("resource", [CONFIG_MAP, SERVICE, POD], ids=lambda one: one.plural)
-def test_what_a_stranger_made_stays(resource):
+def test_what_a_stranger_made_stays(resource, guessed):
     async def case(desk: Desk):
         theirs = stranger(desk, resource)
         await desk.settle()
@@ -547,6 +554,25 @@ def test_whatever_somebody_writes_into_the_status_the_next_attempt_begins(status
             clock.later += 60
         assert (desk.state(), desk.status.attempt) == (State.SUBMITTED, 2)
         assert 0 <= desk.status.submission_attempts < 2**31
+
+    beside_a_driver(case, restartPolicy=AGAIN)
+
+
+def test_a_pod_that_waits_where_the_next_driver_would_be_is_not_believed(clock):
+    """Its owner is forged, too: whoever may make pods, and knows uid, attempt and word, may write that."""
+
+    async def case(desk: Desk):
+        (first,) = desk.server.all(POD)
+        owner = owner_reference(desk.body, SPARK_APPLICATION)
+        for word in ("", desk.status.attempt_word):
+            name = AttemptNames("pi", uid_of(desk.body), 2, word).driver_pod
+            metadata = {"name": name, "labels": first["metadata"]["labels"], "ownerReferences": [owner]}
+            desk.server.make(POD, "team", {"metadata": metadata, "spec": {}, "status": {"phase": "Succeeded"}})
+        desk.kubelet(world.failed(137))
+        await desk.settle()
+        clock.later += 60
+        await desk.settle()
+        assert (desk.state(), desk.status.attempt, len(desk.drivers)) == (State.SUBMITTED, 2, 4)
 
     beside_a_driver(case, restartPolicy=AGAIN)
 

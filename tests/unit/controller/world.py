@@ -117,7 +117,7 @@ class World:
 
     @property
     def names(self) -> AttemptNames:
-        return AttemptNames("pi", UID, self.status.attempt)
+        return AttemptNames("pi", UID, self.status.attempt, self.status.attempt_word)
 
     def edit(self, **spec: Any) -> None:
         self.body["spec"] = {**self.body["spec"], **spec}

@@ -1,5 +1,5 @@
-"""The names of an attempt's objects: made from the application's uid and the attempt, so that to make them twice
-is to find them made.
+"""The names of an attempt's objects: made from the application's uid, the attempt and a word of the attempt's own
+that is stored with it, so that to make them twice is to find them made, and nobody else can have made them before.
 
 Kubernetes allows 63 characters in a label and in a service's name; Spark allows 47 in the prefix of executor pods.
 """
@@ -22,16 +22,17 @@ _LONGEST_NAME, _LONGEST_PREFIX = 30, 47
 
 @dataclass(frozen=True, slots=True)
 class AttemptNames:
-    """The names of one attempt of the application with this name and uid."""
+    """The names of one attempt of the application with this name and uid; `word` is what nobody can guess."""
 
     application: str
     uid: str
     attempt: int
+    word: str = ""
 
     @property
     def prefix(self) -> str:
         """What all names of the attempt begin with; at most 47 characters."""
-        rest = f"-{hashlib.sha256(self.uid.encode()).hexdigest()[:10]}-{self.attempt}"
+        rest = f"-{hashlib.sha256((self.uid + self.word).encode()).hexdigest()[:10]}-{self.attempt}"
         room = min(_LONGEST_NAME, _LONGEST_PREFIX - len(rest))
         return self.application[:room].rstrip("-") + rest
 
