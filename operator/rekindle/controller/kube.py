@@ -117,12 +117,20 @@ class Kube:
         return await self._call("PATCH", resource.path(namespace, name, subresource), body=body, content_type=MERGE)
 
     async def delete(
-        self, resource: Resource, namespace: str | None, name: str, *, uid: str | None = None, grace: int | None = None
+        self,
+        resource: Resource,
+        namespace: str | None,
+        name: str,
+        *,
+        uid: str | None = None,
+        version: str | None = None,
+        grace: int | None = None,
     ) -> bool:
-        """Delete the object, with `uid` only that very one; False where it is gone already."""
+        """Delete the object, with `uid` only that very one, with `version` only as it is; False where it is not."""
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
-        if uid is not None:
-            options["preconditions"] = {"uid": uid}
+        wanted = {"uid": uid, "resourceVersion": version}
+        if preconditions := {name: value for name, value in wanted.items() if value is not None}:
+            options["preconditions"] = preconditions
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         try:

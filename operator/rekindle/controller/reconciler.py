@@ -308,7 +308,8 @@ class Reconciler:
             if len(left) != len(body["metadata"].get("finalizers") or ()):
                 await self._patch(body, {"metadata": {"finalizers": left}})
         elif isinstance(step, DeleteApplication):
-            await self._kube.delete(SPARK_APPLICATION, view.namespace, view.name, uid=view.uid)
+            version = body["metadata"]["resourceVersion"]  # one that is edited meanwhile is to run again
+            await self._kube.delete(SPARK_APPLICATION, view.namespace, view.name, uid=view.uid, version=version)
 
     async def _clean_up(self, view: View, steps: Sequence[CleanUp]) -> None:
         """What cannot be deleted in time is owned, and goes with the driver's pod or the application."""

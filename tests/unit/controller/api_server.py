@@ -403,6 +403,7 @@ class ApiServer:
         metadata = there["metadata"]
         if options.get("preconditions", {}).get("uid", metadata["uid"]) != metadata["uid"]:
             raise Failure(409, "Conflict", f"{place}: the UID in the precondition does not match")
+        self._check_version(there, {"metadata": options.get("preconditions", {})}, place)
         runs = place.kind == "api/v1/pods" and there["spec"].get("nodeName") and options.get("gracePeriodSeconds") != 0
         if metadata.get("finalizers") or runs:
             since = metadata.get("deletionTimestamp") or format_time(time.time())

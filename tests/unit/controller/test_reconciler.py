@@ -667,6 +667,19 @@ def test_a_deleted_application_goes_once_its_driver_is_gone():
     beside_a_driver(case)
 
 
+def test_an_application_that_is_edited_as_its_time_to_live_ends_runs_again(clock):
+    async def case(desk: Desk):
+        desk.kubelet(world.SUCCEEDED)
+        await desk.settle()
+        clock.later += 60
+        desk.edit(arguments=["2"])
+        await desk.reconciler.look(PI)  # nobody has told yet
+        await desk.settle()
+        assert (desk.state(), desk.status.attempt) == (State.SUBMITTED, 2)
+
+    beside_a_driver(case, timeToLiveSeconds=30)
+
+
 def test_the_finalizers_of_others_stay():
     async def case(desk: Desk):
         finalizers = {"finalizers": ["others.dev/x", FINALIZER]}
