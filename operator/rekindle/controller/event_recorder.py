@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _MOST_WAITING = 1000
 _MOST_KNOWN = 10_000
 _BURST, _PER_SECOND = 25.0, 0.2
-_LONGEST_NOTE = 1024
+_LONGEST_NOTE, _LONGEST_REASON = 1024, 128
 _CONTROLLER = "rekindle.dev/operator"
 
 
@@ -78,8 +78,8 @@ class EventRecorder:
             "eventTime": format_micro_time(time.time()),
             "reportingController": _CONTROLLER,
             "reportingInstance": self._instance,
-            "action": said.reason,
-            "reason": said.reason,
+            "action": shortened(said.reason, _LONGEST_REASON),
+            "reason": shortened(said.reason, _LONGEST_REASON),
             "type": said.type,
             "note": shortened(said.message, _LONGEST_NOTE),
             "regarding": {

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rekindle.api.application_status import ApplicationState, ApplicationStatus, FailureCause, RestartCounts
+from rekindle.api.application_status import ApplicationState, ApplicationStatus, Condition, FailureCause, RestartCounts
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.clock import format_time, parse_time
 from rekindle.controller.driver_facts import GONE, DriverFacts, DriverPhase
@@ -244,8 +244,9 @@ def _pending(view: View, status: ApplicationStatus, driver: DriverFacts) -> Deci
         what = f"the driver did not start within {limit:g} s (spec.timeouts.driverStart): {driver.message}"
         return _failed(view, status, FailureCause.INFRASTRUCTURE, "DriverStartTimedOut", what)
     waiting = driver.reason != "DriverPending"
-    told = status.application_state.error_message == driver.message
+    before = status.application_state.error_message
     status = with_error(status, driver.message if waiting else "")
+    told = status.application_state.error_message == before
     status = with_condition(status, "DriverRunning", "False", view.now, driver.reason, driver.message)
     decision = Decision(status, delay=left)
     return decision.saying("Warning", driver.reason, driver.message) if waiting and not told else decision
@@ -433,8 +434,9 @@ def _waiting_for_proof(view: View, status: ApplicationStatus) -> Decision:
     driver = view.driver
     assert driver is not None
     what = f"waiting until driver pod {driver.pod_name} is gone: {driver.message}"
-    told = (said := status.condition("DriverRunning")) is not None and said.message == what
+    before = status.condition("DriverRunning")
     status = with_condition(status, "DriverRunning", "Unknown", view.now, "WaitingForDriverToEnd", what)
+    told = _says_the_same(before, status.condition("DriverRunning"))
     left = _silence_left(view, driver)
     if left is not None and left <= 0:
         steps: tuple[Step, ...] = (DeleteDriver(driver.pod_name, driver.pod_uid, at_once=True),)
@@ -445,6 +447,11 @@ def _waiting_for_proof(view: View, status: ApplicationStatus) -> Decision:
     if told:
         return decision
     return decision.saying("Normal" if driver.silent_since is None else "Warning", "WaitingForDriverToEnd", what)
+
+
+def _says_the_same(before: Condition | None, after: Condition | None) -> bool:
+    """As stored: long texts are cut there."""
+    return before is not None and after is not None and (before.status, before.message) == (after.status, after.message)
 
 
 def _silence_left(view: View, driver: DriverFacts) -> float | None:
@@ -527,9 +534,9 @@ def _over(view: View, status: ApplicationStatus) -> Decision:
 def _unusable(view: View, status: ApplicationStatus) -> Decision:
     """The spec cannot be used: what runs goes on, what does not run does not start; both are said."""
     what = "; ".join(view.problems)
-    said = status.condition("Accepted")
-    known = said is not None and said.status == "False" and said.message == what
+    before = status.condition("Accepted")
     status = with_condition(status, "Accepted", "False", view.now, "SpecInvalid", what)
+    known = _says_the_same(before, status.condition("Accepted"))
     state = status.application_state.state
     if state in (State.SUBMITTED, State.RUNNING):
         status = _with_facts(view, status)

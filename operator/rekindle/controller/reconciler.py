@@ -55,6 +55,7 @@ from rekindle.controller.submission import names as labels
 from rekindle.controller.submission.driver_pod import CONTAINER
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.objects import Made, attempt_objects
+from rekindle.controller.text import plain
 
 log = logging.getLogger(__name__)
 
@@ -205,7 +206,7 @@ class Reconciler:
             tail = await self._kube.log(
                 view.namespace, driver.pod_name, CONTAINER, lines=_LOG_LINES, most_bytes=_READ_BYTES
             )
-            return tail[-_LOG_CHARACTERS:]
+            return plain(tail)[-_LOG_CHARACTERS:]
         except KubeError as error:
             log.info("no log of %s: %s", driver.pod_name, error)
             return ""

@@ -19,6 +19,7 @@ from rekindle.controller.text import shortened
 
 _MOST_TRANSITIONS = 32
 _MOST_MESSAGE = 2000
+_MOST_REASON = 128
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 
@@ -31,7 +32,7 @@ def enter(
         state=state,
         at=format_time(now),
         attempt=status.attempt,
-        reason=reason,
+        reason=shortened(reason, _MOST_REASON),
         message=shortened(message, _MOST_MESSAGE),
     )
     if state not in (ApplicationState.SUBMITTED, ApplicationState.RUNNING):
@@ -66,7 +67,7 @@ def with_condition(
     condition = Condition(
         type=kind,
         status=holds,
-        reason=reason,
+        reason=shortened(reason, _MOST_REASON),
         message=shortened(message, _MOST_MESSAGE),
         last_transition_time=format_time(now) if before is None or changed else before.last_transition_time,
         observed_generation=status.observed_generation,

@@ -681,3 +681,28 @@ def test_an_executor_that_a_kubelet_refused_has_not_run():
     assert not executor_facts([pod], ran_before=False).counts.ever_started
     died = driver("exec-1", **failed(137))
     assert executor_facts([died], ran_before=False).counts.ever_started
+
+
+@pytest.mark.parametrize("text", ["x" * 3000, "\x1b[31mred"])
+def test_what_is_stored_differently_is_said_once_too(text):
+    world = World()
+    world.settle()
+    world.driver_is({"containerStatuses": container(waiting={"reason": "ErrImagePull", "message": text})})
+    for _ in range(3):
+        world.settle()
+    world.edit(proxyUser="root", sparkConf={f"spark.kubernetes.driver.label.{n}{'x' * 100}": "" for n in range(30)})
+    for _ in range(3):
+        world.settle()
+    said = [reason for _, reason, _ in world.said]
+    assert (said.count("ErrImagePull"), said.count("SparkApplicationInvalid")) == (1, 1)
+
+
+def test_whatever_a_kubelet_says_the_status_is_small_enough_to_be_stored():
+    world = running(restartPolicy={"type": "Always", "onFailureRetryInterval": 1})
+    for _ in range(40):
+        world.driver_is({"phase": "Failed", "reason": "\x01<" * 50_000, "message": "\x01<" * 50_000})
+        world.settle()
+        world.now += 600
+        world.edit(arguments=[str(world.now)])
+        world.settle()
+    assert len(world.status.model_dump_json(by_alias=True)) < 500_000
