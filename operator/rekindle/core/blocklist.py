@@ -90,6 +90,10 @@ class Blocklist:
         self._nodes: frozenset[str] = frozenset()
         self._seen: set[str] = set()
 
+    def set_options(self, options: BlocklistOptions) -> None:
+        """The bound from now on; blocks in force stay."""
+        self._options = options
+
     @property
     def nodes(self) -> frozenset[str]:
         """The blocked ones."""

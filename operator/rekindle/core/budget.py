@@ -17,6 +17,10 @@ class FailureBudget:
         self._by_task: Counter[ExecutionVertexID] = Counter()
         self._total = 0
 
+    def set_options(self, options: FailoverOptions) -> None:
+        """The bounds from now on; what was counted stays."""
+        self._options = options
+
     @property
     def total(self) -> int:
         return self._total

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
 from rekindle.core.records import decode, encode
 
 
@@ -46,6 +47,19 @@ class PartitionOutput:
 @dataclass(frozen=True, slots=True)
 class JobSubmitted:
     """The job begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionsGiven:
+    """What a driver was told, from now on; `speculative`: the job vertices that may be copied.
+
+    It is an event because a later driver, which may have been told otherwise, replays what this one did.
+    """
+
+    speculation: SpeculationOptions
+    failover: FailoverOptions
+    blocklist: BlocklistOptions
+    speculative: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +166,7 @@ class Tick:
 
 Event = (
     JobSubmitted
+    | OptionsGiven
     | NodesChanged
     | AttemptDeployed
     | AttemptFinished
@@ -170,6 +185,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     event.__name__: event
     for event in (
         JobSubmitted,
+        OptionsGiven,
         NodesChanged,
         AttemptDeployed,
         AttemptFinished,

@@ -52,6 +52,7 @@ class ExecutionGraph:
         slow_nodes = SlowNodeHandler(self._state)
         self._handlers: dict[type[ev.Event], Callable[[Any, float], list[Action]]] = {
             ev.JobSubmitted: self._job_submitted,
+            ev.OptionsGiven: self._options_given,
             ev.AttemptDeployed: attempts.deployed,
             ev.AttemptFinished: attempts.finished,
             ev.AttemptFailed: attempts.failed,
@@ -69,7 +70,7 @@ class ExecutionGraph:
     def handle(self, event: ev.Event, now: float) -> list[Action]:
         """Take in what happened; returns what is to be done about it, in order."""
         state = self._state
-        if state.failed and not isinstance(event, (ev.DriverLost, ev.RerunRequested)):
+        if state.failed and not isinstance(event, (ev.OptionsGiven, ev.DriverLost, ev.RerunRequested)):
             return []
         actions = state.blocklist.expire(now)
         actions += self._handlers[type(event)](event, now)
@@ -81,6 +82,10 @@ class ExecutionGraph:
         if not self._state.submitted:
             self._state.vertices.created(now)
         self._state.submitted = self._state.changed = True
+        return []
+
+    def _options_given(self, event: ev.OptionsGiven, now: float) -> list[Action]:
+        self._state.set_options(event.speculation, event.failover, event.blocklist, event.speculative)
         return []
 
     # -- views of vertices -----------------------------------------------------------------------------

@@ -22,9 +22,10 @@ from rekindle.core.sparing import DigestSparing
 
 @dataclass
 class JobState:
-    """The parts, and four facts.
+    """The parts, and five facts.
 
     Attributes:
+        speculative: job vertices that may be copied.
         submitted: the job has begun.
         failed: Fail was told; only a new driver changes anything.
         told_finish: Finish was told, and nothing was lost since.
@@ -42,6 +43,7 @@ class JobState:
     budget: FailureBudget
     blocklist: Blocklist
     counters: Counters
+    speculative: frozenset[str]
     submitted: bool = False
     failed: bool = False
     told_finish: bool = False
@@ -60,10 +62,8 @@ class JobState:
         partitions = ResultPartitions(job_graph)
         sparing = DigestSparing(job_graph, regions, vertices, partitions)
         needs = PartitionNeeds(job_graph, vertices, sparing)
-        region = RestartPipelinedRegionStrategy(job_graph, regions, vertices, partitions, sparing)
-        all_ = failover.strategy is FailoverStrategyKind.RESTART_ALL
-        strategy: FailoverStrategy = RestartAllStrategy(vertices) if all_ else region
         counters = Counters()
+        strategy = _strategy(failover, job_graph, regions, vertices, partitions, sparing)
         return cls(
             job_graph,
             speculation,
@@ -76,6 +76,22 @@ class JobState:
             FailureBudget(failover),
             Blocklist(blocklist),
             counters,
+            frozenset(vertex.name for vertex in job_graph.vertices if vertex.speculative),
+        )
+
+    def set_options(
+        self,
+        speculation: SpeculationOptions,
+        failover: FailoverOptions,
+        blocklist: BlocklistOptions,
+        speculative: Iterable[str],
+    ) -> None:
+        """What a driver was told; what was done before stays done."""
+        self.speculation, self.speculative = speculation, frozenset(speculative)
+        self.budget.set_options(failover)
+        self.blocklist.set_options(blocklist)
+        self.recovery.strategy = _strategy(
+            failover, self.job_graph, self.regions, self.vertices, self.partitions, self.sparing
         )
 
     def cancel(self, tasks: Iterable[ExecutionVertex], reason: str) -> list[Action]:
@@ -95,3 +111,16 @@ class JobState:
         """The job fails for good."""
         self.failed = True
         return [*self.cancel_all(f"the job has failed: {cause}"), Fail(cause)]
+
+
+def _strategy(
+    failover: FailoverOptions,
+    job_graph: JobGraph,
+    regions: PipelinedRegions,
+    vertices: ExecutionVertices,
+    partitions: ResultPartitions,
+    sparing: DigestSparing,
+) -> FailoverStrategy:
+    if failover.strategy is FailoverStrategyKind.RESTART_ALL:
+        return RestartAllStrategy(vertices)
+    return RestartPipelinedRegionStrategy(job_graph, regions, vertices, partitions, sparing)

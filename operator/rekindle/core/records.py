@@ -7,6 +7,7 @@ import types
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from fractions import Fraction
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -25,6 +26,8 @@ def encode(value: Any) -> Any:
         return {field.name: encode(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, tuple):
         return [encode(item) for item in value]
+    if isinstance(value, Fraction):
+        return str(value)
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return value
@@ -42,6 +45,8 @@ def decode(kind: Any, value: Any, where: str) -> Any:
         return _tuple(get_args(kind), value, where)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(value)
+    if kind is Fraction:
+        return Fraction(_of_type(str, value, where))
     if kind is float:
         return _float(value, where)
     return _of_type(kind, value, where)

@@ -6,6 +6,8 @@ on a blocked node nor next to a sibling (S2-36 to S2-38, S2-45).
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rekindle.core.actions import Action, BlockRefused, Deploy, Deployment
 from rekindle.core.blocklist import BlockedNode
 from rekindle.core.events import NodeBlockRequested, NodesChanged, SlowTasksFound
@@ -66,7 +68,9 @@ class SlowNodeHandler:
         state, task = self._state, self._state.vertices.find(vertex_id)
         if task is None or not state.regions.is_alone(vertex_id.vertex):
             return []
-        if why_not_speculated(state.job_graph.vertex(vertex_id.vertex), state.speculation):
+        allowed = vertex_id.vertex in state.speculative
+        vertex = replace(state.job_graph.vertex(vertex_id.vertex), speculative=allowed)
+        if why_not_speculated(vertex, state.speculation):
             return []
         avoid = state.blocklist.nodes | nodes_of_siblings(task)
         copies = [task.create(now, speculative=True) for _ in range(copies_to_make(task, state.speculation))]

@@ -60,11 +60,18 @@ class JobMaster:
         attempt: int,
     ) -> None:
         options = settings.to_core()
+        job_graph = graph.to_job_graph(options.speculation)
         core = ExecutionGraph(
-            graph.to_job_graph(options.speculation),
+            job_graph,
             speculation=options.speculation,
             failover=options.failover,
             blocklist=options.blocklist,
+        )
+        self._options = ev.OptionsGiven(
+            options.speculation,
+            options.failover,
+            options.blocklist,
+            tuple(vertex.name for vertex in job_graph.vertices if vertex.speculative),
         )
         inputs = InputReader(graph, spark, run.store)
         self.state = RunState(graph, settings, run, core, Scheduler(spark), inputs, dict(run.facts.schemas))
@@ -107,6 +114,7 @@ class JobMaster:
         for event, then in self.state.open_run.facts.events:
             self.state.core.handle(event, then)  # what it answered then is done, or void
         self.state.note("DriverStarted", attempt=self._attempt, writer=self.state.open_run.writer)
+        self.state.see(self._options, now)
         if self.state.open_run.facts.events:
             self._resume(now)
         else:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.core.options import BlocklistOptions, FailoverOptions, FailoverStrategyKind, SpeculationOptions
 
 names = st.text(min_size=1, max_size=8)
 subtasks = st.integers(0, 10**6)
@@ -18,9 +19,13 @@ partitions = st.builds(ResultPartitionID, names, subtasks)
 causes = st.builds(ev.FailureCause, st.sampled_from(ev.FailureKind), names, st.none() | partitions)
 outputs = st.builds(ev.PartitionOutput, subtasks, subtasks, st.none() | names, st.none() | names)
 slow = st.tuples(vertices, st.lists(attempts, max_size=3).map(tuple), names)
+speculation = st.builds(SpeculationOptions, st.booleans(), st.integers(1, 9), st.floats(0, 1e6))
+failover = st.builds(FailoverOptions, st.sampled_from(FailoverStrategyKind), subtasks, st.none() | subtasks)
+blocklist = st.builds(BlocklistOptions, st.fractions(0, 1))
 
 EVENTS = {
     ev.JobSubmitted: st.builds(ev.JobSubmitted),
+    ev.OptionsGiven: st.builds(ev.OptionsGiven, speculation, failover, blocklist, st.lists(names).map(tuple)),
     ev.NodesChanged: st.builds(ev.NodesChanged, st.lists(names).map(tuple)),
     ev.AttemptDeployed: st.builds(ev.AttemptDeployed, attempts, names, times, st.none() | st.integers(0)),
     ev.AttemptFinished: st.builds(ev.AttemptFinished, attempts, times, outputs),

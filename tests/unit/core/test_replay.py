@@ -121,6 +121,20 @@ def test_replaying_the_same_events_gives_the_same_state_and_actions(run, rolls):
     assert again.snapshot() == run.snapshot()
 
 
+@pytest.mark.requirement("S7-17")
+@happening
+@given(run=runs(), told_later=runs(), rolls=rolls_of_dice)
+def test_a_driver_that_was_told_other_options_replays_what_was_done_by_the_old_ones(run, told_later, rolls):
+    """Else it would count other versions than are in the store, and take an old partition for a new one."""
+    run.see(ev.OptionsGiven(**run.options, speculative=run.job_graph.order))
+    play(run, rolls)
+    again = Run(run.job_graph, **told_later.options)
+    for event, now, answer in run.journal:
+        again.now = now
+        assert again.see(event) == answer
+    assert again.snapshot() == run.snapshot()
+
+
 @pytest.mark.requirement("S7-16", "S7-25")
 @happening
 @given(run=runs(), rolls=rolls_of_dice)

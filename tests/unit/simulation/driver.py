@@ -51,8 +51,13 @@ class Driver:
         self.trace: list[str] = []
         self._plans_made = self._frames_made = 0
         self._begin()
+        self._see(self._told())
         self._see(ev.JobSubmitted())
         self._settle()
+
+    def _told(self) -> ev.OptionsGiven:
+        speculative = tuple(vertex.name for vertex in self.job_graph.vertices if vertex.speculative)
+        return ev.OptionsGiven(**self._options, speculative=speculative)
 
     def _begin(self) -> None:
         self.core = ExecutionGraph(self.job_graph, **self._options)
@@ -84,13 +89,16 @@ class Driver:
         self._cached_lost()
         self._settle()
 
-    def driver_lost(self) -> None:
-        """A new one replays the journal, looks at what is committed, and goes on."""
+    def driver_lost(self, options: Mapping[str, Any]) -> None:
+        """A new one, perhaps told other options, replays the journal, looks at what is committed, and goes on."""
         self.spark.lose_driver()
+        self._options = options
         self.trace.append(f"{self.now:7.1f} -- a new driver")
         self._begin()
         for event, then in self.journal:
             self.core.handle(event, then)
+        self._see(self._told())
+        self._settle()
         for name in self.spark.stages:
             self._see_commits(name, of_this_driver=False)
         if self.draw.random() < 0.2:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.core import failover, losses, recovery, sparing
+from rekindle.core import failover, graph, losses, recovery, sparing
 from rekindle.core.execution import InvariantViolation
 from tests.unit.simulation import driver
 from tests.unit.simulation.world import Broken, World
@@ -45,6 +45,7 @@ MUTANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "a lost partition is nobody's": (recovery.Recovery, "lose", nothing),
     "a lost driver loses nothing": (losses.LossHandler, "driver_lost", lambda *_: []),
     "shuffles that were made again are not told": (driver.Driver, "_map_lost", nothing),
+    "a driver replays by its own options": (graph.ExecutionGraph, "_options_given", lambda *_: []),
     "cached results that are lost are not told": (driver.Driver, "_cached_lost", nothing),
 }
 

@@ -11,7 +11,7 @@ from typing import Any
 from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, JobVertex, ResultKind
-from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
+from rekindle.core.options import BlocklistOptions, FailoverOptions, FailoverStrategyKind, SpeculationOptions
 from tests.unit.simulation.driver import Driver
 from tests.unit.simulation.spark import Partition, Rows, Spark, StageModel
 
@@ -101,12 +101,16 @@ class World:
         self.stages = draw_stages(self.draw)
         self.spark = Spark(self.draw, self.stages, nodes=self.draw.randint(2, 5))
         self.job_graph = to_job_graph(self.stages)
-        options: dict[str, Any] = {
+        self.options = self._draw_options()
+        self.driver = Driver(self.draw, self.spark, self.job_graph, self.options, self._check)
+
+    def _draw_options(self) -> dict[str, Any]:
+        strategy = FailoverStrategyKind.RESTART_ALL if self.draw.random() < 0.1 else FailoverStrategyKind.REGION
+        return {
             "speculation": SpeculationOptions(self.draw.random() < 0.7, self.draw.randint(1, 3)),
-            "failover": FailoverOptions(max_failures_per_task=1000),
+            "failover": FailoverOptions(strategy, max_failures_per_task=1000),
             "blocklist": BlocklistOptions(Fraction(1, 2)),
         }
-        self.driver = Driver(self.draw, self.spark, self.job_graph, options, self._check)
 
     def run(self) -> None:
         """Faults for some time, then none, and the job must end, with the right rows."""
@@ -134,7 +138,9 @@ class World:
         node = self.draw.choice(list(self.spark.slow))
         match self.draw.randrange(6):
             case 0:
-                self.driver.driver_lost()
+                if self.draw.random() < 0.3:
+                    self.options = self._draw_options()
+                self.driver.driver_lost(self.options)
             case 1 | 2:
                 self.spark.lose_partition()
             case 3:
@@ -160,8 +166,12 @@ class World:
         except AssertionError as error:
             self._break(str(error))
         for action in answer:
-            if isinstance(action, act.Restart):
+            if isinstance(action, act.Restart) and self._is_by_region():
                 self._check_reach(event, action)
+
+    def _is_by_region(self) -> bool:
+        failover: FailoverOptions = self.options["failover"]
+        return failover.strategy is FailoverStrategyKind.REGION
 
     def _check_reach(self, event: ev.Event, restart: act.Restart) -> None:
         """Nothing restarts but what reads, directly or not, what was hit, and what has to be made for that."""
