@@ -81,7 +81,7 @@ class JobMaster:
         self._attempt = attempt
         self._detector = _detector(options)
         self._check_interval = options.slow_tasks.check_interval
-        self._next_check = self._next_look = 0.0
+        self._next_check = self._next_look = 0.0  # of the clock that nobody sets
         self._slow_before = False
 
     def run(self) -> None:
@@ -135,9 +135,9 @@ class JobMaster:
     def _round(self, woken: bool) -> None:
         self.state.open_run.lease.check()
         now = time.time()
-        looked = woken or now >= self._next_look or self._observer.news()
+        looked = woken or time.monotonic() >= self._next_look or self._observer.news()
         if looked:
-            self._next_look = now + min(LOOK_SECONDS, self._check_interval)
+            self._next_look = time.monotonic() + min(LOOK_SECONDS, self._check_interval)
             self._look(now)
         self._detect(now)
         if self.state.core.blocked_nodes(now):
@@ -156,9 +156,9 @@ class JobMaster:
             self._observer.see_stage(run, now)
 
     def _detect(self, now: float) -> None:
-        if self._detector is None or now < self._next_check:
+        if self._detector is None or time.monotonic() < self._next_check:
             return
-        self._next_check = now + self._check_interval
+        self._next_check = time.monotonic() + self._check_interval
         found = self._detector.find_slow(self.state.core, now)
         if found.slow or self._slow_before:  # an empty report returns the gauge to zero
             self.state.see(found, now)

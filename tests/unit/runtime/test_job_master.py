@@ -6,6 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from rekindle.core import events as ev
+from rekindle.runtime import job_master as module
 from rekindle.runtime.errors import Fenced
 from rekindle.runtime.job_master import JobMaster
 
@@ -42,3 +44,20 @@ def test_what_is_to_be_removed_is_once_the_journal_says_why():
     master.state.records = [{"a": "record"}]
     master._flush()
     assert seen == ["journal", "removed", "journal"]
+
+
+@pytest.mark.requirement("S1-4")
+def test_slow_tasks_are_looked_for_also_while_the_clock_has_been_set_back(monkeypatch):
+    """Else nobody would look before the clock shows again what it showed."""
+    clock = SimpleNamespace(monotonic=lambda: clock.passed, passed=100.0)
+    monkeypatch.setattr(module, "time", clock)
+    asked: list[float] = []
+    master = JobMaster.__new__(JobMaster)
+    detector = SimpleNamespace(find_slow=lambda core, now: asked.append(now) or ev.SlowTasksFound(()))
+    master._detector, master._check_interval = detector, 1.0  # type: ignore[assignment]
+    master._next_check, master._slow_before = 0.0, False
+    master.state = SimpleNamespace(core=None)  # type: ignore[assignment]
+    for passed, shown in [(100.0, 5000.0), (100.5, 5000.5), (101.0, 1400.0), (102.0, 1401.0)]:
+        clock.passed = passed
+        master._detect(shown)
+    assert asked == [5000.0, 1400.0, 1401.0]
