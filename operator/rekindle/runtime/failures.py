@@ -26,6 +26,9 @@ _INFRASTRUCTURE = (
     "Remote RPC client disassociated",
     "executor decommission",
 )
+_KILLS_ITS_EXECUTOR = "exited caused by one of the running tasks"
+"""What Spark says of an executor that was lost with its tasks. That may be any one's doing; but a job is only given up
+for it when one task was there each time, and would be there again."""
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _BUCKET_ERROR = re.compile(r"^rekindle\.runtime\.storage\.BucketError: (.*)$", re.MULTILINE)
 _TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")
@@ -80,7 +83,8 @@ def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> 
     text = _text_of(error)
     match = _TASK.search(text)
     failure = classify_task_error(_most_recent(text), stage, int(match[1]) if match else None, damaged)
-    if failure.cause.kind is FailureKind.TASK:
+    kills = _KILLS_ITS_EXECUTOR in _most_recent(text).split("\n", 1)[0]
+    if failure.cause.kind is FailureKind.TASK or kills:
         return Failure(failure.cause, failure.error, failure.partition, fatal=True)
     return failure
 

@@ -124,6 +124,22 @@ def test_a_job_that_spark_gave_up_over_a_task_is_final_and_names_the_task():
     assert failure.partition == 2
 
 
+@pytest.mark.requirement("S6-24")
+@pytest.mark.parametrize(
+    ("how", "final"), [("caused by one of the running tasks", True), ("unrelated to the running tasks", False)]
+)
+def test_a_task_that_ended_its_executor_each_time_is_not_tried_for_ever(how, final):
+    """As one that needs more memory than there is: no number of new executors would help it."""
+    lost = f"ExecutorLostFailure (executor 3 exited {how}) Reason: Command exited with code 137"
+    text = (
+        f"Job aborted due to stage failure: Task 2 in stage 5.0 failed 5 times, most recent failure: Lost task: {lost}"
+    )
+    failure = classify_job_error(RuntimeError(text), STAGE, lambda *_: False)
+    assert failure.fatal is final
+    assert failure.partition == 2
+    assert failure.cause.kind is FailureKind.INFRASTRUCTURE
+
+
 def test_without_a_python_traceback_there_is_none():
     assert user_traceback("java.lang.ArithmeticException: divide by zero\n\tat x.y(z.java:1)") is None
 
