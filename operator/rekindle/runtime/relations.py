@@ -226,6 +226,12 @@ def read_shuffles_of(jrdd: Any) -> list[Any]:
     return list(_shuffle_dependencies(jrdd, beyond=False))
 
 
+def feeding_shuffles(dependencies: Iterable[Any]) -> dict[int, tuple[int, ...]]:
+    """[shuffle -> the shuffles that its map tasks read], of those that read one."""
+    read = {int(one.shuffleId()): shuffle_ids(read_shuffles_of(one.rdd())) for one in dependencies}
+    return {shuffle: ids for shuffle, ids in read.items() if ids}
+
+
 def shuffle_ids(dependencies: Iterable[Any]) -> tuple[int, ...]:
     """Ids of their shuffles, each once."""
     return tuple(dict.fromkeys(int(one.shuffleId()) for one in dependencies))

@@ -89,6 +89,7 @@ class StageRun:
     reported_jobs: set[str] = field(default_factory=set)
     _jrdd: Any = None
     _read_shuffles: tuple[int, ...] = ()
+    _fed_by: dict[int, tuple[int, ...]] = field(default_factory=dict)  # [shuffle -> those that its map tasks read]
     _frame: Any = None
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
@@ -165,6 +166,7 @@ class StageRun:
         self.shuffles = relations.shuffle_ids(shuffles)
         self._check_pointwise_lineage()
         self._read_shuffles = relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd()))
+        self._fed_by = relations.feeding_shuffles(shuffles)
         plan = written._jdf.queryExecution().executedPlan().toString()
         self.planned = PlannedStage(schema, hashed, bool(self.shuffles), plan)
 
@@ -339,13 +341,21 @@ class StageRun:
         """Why the committed partitions may have read different map outputs, or None.
 
         Spark numbers tasks in the order in which it launches them. Where no map output was recomputed, every
-        result task has a higher number than every map task; `first_task` is the lowest of those that wrote.
+        result task has a higher number than every map task; `first_task` is the lowest of those that wrote. The same
+        holds of a map side of several shuffles: whoever reads one has a higher number than all who made it.
         """
-        for shuffle in self._read_shuffles:
-            latest = max((output[0] for output in self.scheduler.map_outputs(shuffle) if output), default=-1)
-            if latest > first_task:
-                return f"map task {latest} ran after result task {first_task}"
+        made = {shuffle: self._map_tasks(shuffle) for shuffle in {*self._read_shuffles, *self.shuffles}}
+        readers = [("result task", first_task, self._read_shuffles)]
+        readers += [("map task", min(made[one]), read) for one, read in self._fed_by.items() if made[one]]
+        for reader, first, read in readers:
+            latest = max((task for shuffle in read for task in made[shuffle]), default=-1)
+            if latest > first:
+                return f"map task {latest} ran after {reader} {first}"
         return None
+
+    def _map_tasks(self, shuffle: int) -> list[int]:
+        """Ids of the map tasks whose outputs are there."""
+        return [output[0] for output in self.scheduler.map_outputs(shuffle) if output]
 
     def map_side_digest(self) -> str | None:
         """A digest of what the result tasks read from the map side, equal for equal rows in any order.

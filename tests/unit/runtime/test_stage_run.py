@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from rekindle.pipeline import Pipeline
 from rekindle.runtime.scheduler import StageView
 from rekindle.runtime.stage_run import StageRun
@@ -30,3 +32,24 @@ def test_map_tasks_are_counted_although_a_copy_finds_its_map_side_done():
     seen["copy"] = [view(1, "SKIPPED", 0, 0.0), view(3, "COMPLETE", 1, 0.5)]
     assert run.tasks_since() == (3, 7.5)
     assert run.tasks_since() == (0, 0.0)
+
+
+def stage_run(outputs: dict[int, list[int]]) -> StageRun:
+    """A result that reads shuffle 2, whose map tasks read shuffle 1; `outputs` are the tasks that made either."""
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink("out", name="b")(lambda a: a)
+    made = {shuffle: [(task, "1", 0) for task in tasks] for shuffle, tasks in outputs.items()}
+    scheduler = SimpleNamespace(map_outputs=made.__getitem__)
+    run = StageRun(pipeline.build().stage("b"), scheduler, (), "p", lambda: None)  # type: ignore[arg-type]
+    run.shuffles, run._read_shuffles, run._fed_by = (1, 2), (2,), {2: (1,)}
+    return run
+
+
+@pytest.mark.requirement("S7-5", "S7-6")
+def test_a_shuffle_whose_map_tasks_have_read_an_inner_one_before_and_after_it_was_made_again_is_mixed():
+    """All of it may happen between two looks at Spark, and then nothing else shows it."""
+    assert stage_run({1: [0, 1], 2: [2, 3]}).mixed_map_outputs(4) is None
+    assert stage_run({1: [0, 5], 2: [2, 6]}).mixed_map_outputs(7) == "map task 5 ran after map task 2"
+    assert stage_run({1: [0, 1], 2: [2, 5]}).mixed_map_outputs(4) == "map task 5 ran after result task 4"
+    assert stage_run({1: [0, 5], 2: [6, 7]}).mixed_map_outputs(8) is None
