@@ -206,6 +206,8 @@ class Observer:
             reason = f"the manifest of {name}/{partition} version {version} is damaged: {why}"
             if partition in self.state.core.unfinished(name):
                 self.state.removals.append(partial(self.state.committed.remove_damaged, *key))
+                if name in self.state.runs:
+                    self.state.runs[name].removed(partition)
                 self.state.note("PartitionsLost", stage=name, partitions=[partition], reason=reason)
                 continue
             self._told_damaged.add(key)

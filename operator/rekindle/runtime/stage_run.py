@@ -93,6 +93,7 @@ class StageRun:
     _frame: Any = None
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
+    _removed: set[int] = field(default_factory=set)
     _complete_shuffles: set[int] = field(default_factory=set)
     _ran: dict[tuple[int, int], _Ran] = field(default_factory=dict)
     _told_tasks: tuple[int, float] = (0, 0.0)
@@ -204,6 +205,7 @@ class StageRun:
                 stage=self.stage.name,
             )
         self._versions.update(versions)
+        self._removed -= set(versions)
         job = self._job(versions, pool=None, label=self.stage.name)
         self.jobs.append(job)
         return job
@@ -226,9 +228,13 @@ class StageRun:
         }
 
     def written(self) -> set[int]:
-        """Partitions of jobs that have ended well."""
+        """Partitions of jobs that have ended well, but for those whose manifest had to be removed."""
         ended = (job for job in self.jobs if job.ended and not job.cancelled and job.error is None)
-        return {partition for job in ended for partition in job.partitions}
+        return {partition for job in ended for partition in job.partitions} - self._removed
+
+    def removed(self, partition: int) -> None:
+        """The manifest of a partition was of no use: a job has to write it again."""
+        self._removed.add(partition)
 
     def version_of(self, partition: int) -> int | None:
         """The version that this stage's jobs write for a partition, None when no job was asked for it."""

@@ -53,3 +53,13 @@ def test_a_shuffle_whose_map_tasks_have_read_an_inner_one_before_and_after_it_wa
     assert stage_run({1: [0, 5], 2: [2, 6]}).mixed_map_outputs(7) == "map task 5 ran after map task 2"
     assert stage_run({1: [0, 1], 2: [2, 5]}).mixed_map_outputs(4) == "map task 5 ran after result task 4"
     assert stage_run({1: [0, 5], 2: [6, 7]}).mixed_map_outputs(8) is None
+
+
+@pytest.mark.requirement("S7-14")
+def test_a_partition_whose_manifest_was_damaged_is_not_waited_for_but_made_again():
+    """Its job has ended well, and nobody else will write the manifest again."""
+    run = stage_run({})
+    run.jobs = [SimpleNamespace(ended=True, cancelled=False, error=None, partitions=(0, 1))]  # type: ignore[list-item]
+    assert run.written() == {0, 1}
+    run.removed(1)
+    assert run.written() == {0}
