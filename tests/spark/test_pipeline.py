@@ -237,6 +237,44 @@ def test_a_cached_result_is_made_once_for_all_who_read_it(spark, tmp_path):
     assert not parts[0] & parts[1]
 
 
+@pytest.mark.requirement("S6-9")
+def test_a_cached_result_is_whole_before_anybody_reads_it(spark, tmp_path):
+    """Else two readers that run at the same time would each make what they need of it, on executors of their own."""
+    pipeline = Pipeline("whole", default_partitions=2)
+    made = [str(tmp_path / f"made-{partition}") for partition in range(2)]
+
+    def make(batches):
+        import time
+
+        from pyspark import TaskContext
+
+        partition = TaskContext.get().partitionId()
+        time.sleep(3 * partition)
+        open(made[partition], "w").close()
+        yield from batches
+
+    def read(batches):
+        import os
+
+        assert all(map(os.path.exists, made)), "a partition is read while another is still to be made"
+        yield from batches
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(100)
+
+    @pipeline.stage(exchange="cached")
+    def drawn(numbers: DataFrame) -> DataFrame:
+        return numbers.mapInArrow(make, "id long")
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partition_by="id")
+    def out(drawn: DataFrame) -> DataFrame:
+        return drawn.mapInArrow(read, "id long")
+
+    pipeline.run(spark, store=tmp_path / "store")
+    assert rows(spark, tmp_path / "out") == {(number,) for number in range(100)}
+
+
 @pytest.mark.parametrize("nothing", [lambda frame: frame.limit(0), lambda frame: frame.where(F.lit(False))])
 def test_a_result_without_rows_has_its_partitions_all_the_same(spark, tmp_path, nothing):
     pipeline = Pipeline("nothing", default_partitions=3)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.distribution import Keyed, Pointwise
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.fusion import deterministic
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations
@@ -147,7 +148,21 @@ class InputReader:
 
     def _persisted(self, stage: Stage, sources: Sources) -> DataFrame:
         made_from = (sources.versions[stage.name], input_versions(self.graph, stage, sources.versions))
-        frame: DataFrame = self.cached.get(stage.name, made_from, lambda: self.frame(stage, sources).persist())
+        frame: DataFrame = self.cached.get(stage.name, made_from, lambda: self._make(stage, sources))
+        return frame
+
+    def _make(self, stage: Stage, sources: Sources) -> DataFrame:
+        """The persisted result, computed: two readers that ran at the same time would each compute it for themselves,
+        and where it comes out differently each time they would read different rows."""
+        frame = self.frame(stage, sources).persist()
+        if not deterministic(self.graph, stage):
+            try:
+                frame.count()
+            except Exception as error:
+                if "cancelled" in str(error):  # the plan that this was for is void, and others may go on with the frame
+                    frame.unpersist()
+                    raise
+                # its readers' tasks fail of the same, and there it is known what to do about it
         return frame
 
     def drop_cached(self, stage: str) -> None:
