@@ -60,7 +60,10 @@ class StageDriver:
             return
         if run.planned is None:
             return
-        self._note_planned(run)
+        before = len(self.state.actions)
+        self._note_planned(run, now)
+        if len(self.state.actions) != before:
+            return  # carried out first
         covered = run.covered()
         stale = [
             job
@@ -123,7 +126,7 @@ class StageDriver:
     def _stored(self, name: str, unreadable: frozenset[int]) -> StoredResult:
         return StoredResult(self.state.schemas[name], tuple(self.state.manifests(name)), unreadable)
 
-    def _note_planned(self, run: StageRun) -> None:
+    def _note_planned(self, run: StageRun, now: float) -> None:
         assert run.planned is not None
         name, schema = run.stage.name, run.planned.schema
         if run.noted:
@@ -143,7 +146,10 @@ class StageDriver:
             schema=schema,
             comparable=run.planned.hashed,
             map_side=run.planned.has_map_side,
+            values=run.planned.values,
         )
+        self._observer.see_planned(run, self.state.plans.get(name), now)
+        self.state.plans[name] = run.planned.values
 
     def _writer(self, stage: Stage, columns: tuple[str, ...], hashed: bool) -> WriterSpec:
         layout, sink = self.state.open_run.layout, sink_of(stage)

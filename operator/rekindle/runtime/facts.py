@@ -18,6 +18,7 @@ class RunFacts:
         events: (event, time), in order: the core replays them.
         fingerprints: stage -> fingerprint of its code, as of the run's start.
         schemas: stage -> schema (Spark's JSON) of its stored result.
+        plans: stage -> digest of the values in its last plan.
         drivers: how many drivers have worked on this run.
         finished: the run is complete, with its sinks published.
         reruns: stage -> who asked that it be made again, and no driver has yet.
@@ -26,6 +27,7 @@ class RunFacts:
     events: list[tuple[Event, float]] = field(default_factory=list)
     fingerprints: dict[str, str] = field(default_factory=dict)
     schemas: dict[str, str] = field(default_factory=dict)
+    plans: dict[str, str] = field(default_factory=dict)
     drivers: int = 0
     finished: bool = False
     reruns: dict[str, str] = field(default_factory=dict)
@@ -63,6 +65,7 @@ def _add(facts: RunFacts, record: Record) -> None:
                 facts.drivers += 1
             case "StagePlanned":
                 facts.schemas[record["stage"]] = record["schema"]
+                facts.plans[record["stage"]] = record.get("values", "")
             case "RerunRequested":
                 facts.reruns[record["stage"]] = record["by"]
             case "RunFinished":

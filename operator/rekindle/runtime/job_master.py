@@ -74,7 +74,9 @@ class JobMaster:
             tuple(vertex.name for vertex in job_graph.vertices if vertex.speculative),
         )
         inputs = InputReader(graph, spark, run.store)
-        self.state = RunState(graph, settings, run, core, Scheduler(spark), inputs, dict(run.facts.schemas))
+        facts = run.facts
+        schemas, plans = dict(facts.schemas), dict(facts.plans)
+        self.state = RunState(graph, settings, run, core, Scheduler(spark), inputs, schemas, plans)
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
         self._driver = StageDriver(self.state, self._observer)

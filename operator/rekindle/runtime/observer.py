@@ -225,6 +225,19 @@ class Observer:
             return
         self.state.see(ev.PartitionsLost((ResultPartitionID(f"{run.stage.name}.map", 0),), reason), now)
 
+    def see_planned(self, run: StageRun, before: str | None, now: float) -> None:
+        """A stage without a map side was planned again, with other values: what is finished of it does not fit.
+
+        Of one with a map side the digest of that has to show it.
+        """
+        assert run.planned is not None
+        name, values = run.stage.name, run.planned.values
+        if run.shuffles or before in (None, values) or self.state.is_deterministic(run.stage):
+            return
+        if len(self.state.core.unfinished(name)) < run.stage.partitions:
+            reason = "it was planned with other values (the time, or what its function draws)"
+            self.state.see(ev.RerunRequested(name, reason), now)
+
     def see_missing_data(self, stages: Iterable[str], now: float) -> dict[str, frozenset[int]]:
         """Stored partitions whose files are gone or are not what was written; they are returned, by stage."""
         unreadable: dict[str, frozenset[int]] = {}

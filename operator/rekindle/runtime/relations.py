@@ -8,6 +8,8 @@ the user's catalog.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -241,6 +243,30 @@ def reads_beside_shuffle(plan: str) -> bool:
     """Whether a physical plan has rows that come to its tasks other than by files and shuffles: by broadcast or a
     subquery. What they are may differ from one plan to the next, and no map output shows it."""
     return any(mark in plan for mark in ("BroadcastExchange", "Subquery", "ReusedExchange"))
+
+
+def plan_values(frame: DataFrame) -> str:
+    """A digest of what was decided when `frame` was planned: values of the function's own, the time, seeds.
+
+    Equal for equal programs in every driver. Columns have other ids each time. Seeds are left out where they only
+    decide over rows of one partition. What a Python function has captured does not show.
+    """
+    text = re.sub(r"#\d+L?", "#", _whole_text(frame._jdf.queryExecution().optimizedPlan()))
+    if "Join" not in text and "subquery" not in text:
+        text = re.sub(r"\b(rand|randn|uuid|shuffle)\((.*?)-?\d*\)", r"\1(\2)", text)
+        text = re.sub(r"(Sample .*, )-?\d+$", r"\1", text, flags=re.MULTILINE)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _whole_text(plan: Any) -> str:
+    """A plan as Spark prints it, with all of its columns."""
+    from py4j.protocol import Py4JError
+
+    how = (True, False, 2**31 - 1, False)
+    try:
+        return str(plan.treeString(*how, False))
+    except Py4JError:  # Spark 4.0 has one parameter less
+        return str(plan.treeString(*how))
 
 
 def has_barrier(jrdd: Any, shuffles: Iterable[Any]) -> bool:

@@ -31,12 +31,16 @@ _MOST_MAP_OUTPUTS_ASKED = 2000
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
-    """What the plan of a stage fixed: its result's schema (Spark's JSON) and whether rows can be compared."""
+    """What the plan of a stage fixed: its result's schema (Spark's JSON) and whether rows can be compared.
+
+    `values` is a digest of what else was decided in it, such as the time.
+    """
 
     schema: str
     hashed: bool
     has_map_side: bool
     physical_plan: str
+    values: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ class StageRun:
         self._read_shuffles = relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd()))
         self._fed_by = relations.feeding_shuffles(shuffles)
         plan = written._jdf.queryExecution().executedPlan().toString()
-        self.planned = PlannedStage(schema, hashed, bool(self.shuffles), plan)
+        self.planned = PlannedStage(schema, hashed, bool(self.shuffles), plan, relations.plan_values(frame))
 
     def _check_pointwise_lineage(self) -> None:
         """A shuffle may hide behind an RDD, where the plan does not show it."""
@@ -366,7 +370,8 @@ class StageRun:
     def map_side_digest(self) -> str | None:
         """A digest of what the result tasks read from the map side, equal for equal rows in any order.
 
-        From Spark's own order-independent checksums of map outputs (Spark 4.1). None where there are none, an
+        From Spark's own order-independent checksums of map outputs (Spark 4.1), and the values that the plan gives to
+        the result tasks. None where there are none, an
         output is missing, there are too many to ask for, or the tasks read other rows beside them.
         """
         sizes = [self.scheduler.map_partitions(shuffle) or 0 for shuffle in self._read_shuffles]
@@ -379,7 +384,7 @@ class StageRun:
         if not checksums or not all(checksums):
             return None
         self.digest_up_to = max(output[0] for output in outputs if output)
-        return hashlib.sha256(json.dumps(checksums).encode()).hexdigest()[:32]
+        return hashlib.sha256(json.dumps([self.planned.values, *checksums]).encode()).hexdigest()[:32]
 
     def map_output_holders(self) -> set[str]:
         """Executors that hold map outputs of this stage."""

@@ -36,6 +36,7 @@ class RunState:
         runs: [stage -> its plan and jobs, for as long as they are of use]
         retired: plans whose jobs are cancelled and may not have ended yet.
         schemas: [stage -> schema (Spark's JSON) of its stored result]
+        plans: [stage -> digest of the values in its last plan]
         executors: [executor -> node], as last seen.
         records: seen and not yet in the journal.
         actions: the core's answers to them, to be carried out once they are.
@@ -50,6 +51,7 @@ class RunState:
     scheduler: Scheduler
     inputs: InputReader
     schemas: dict[str, str]
+    plans: dict[str, str]
     runs: dict[str, StageRun] = field(default_factory=dict)
     retired: list[StageRun] = field(default_factory=list)
     bindings: AttemptBindings = field(default_factory=AttemptBindings)

@@ -1,0 +1,84 @@
+"""What is decided when a stage is planned, not by its tasks: one for all partitions, or all are made again."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from rekindle.pipeline import FileSink, Pipeline
+from rekindle.runtime.errors import PipelineFailed
+
+VALUES = {"the time": lambda: F.current_timestamp(), "a draw of the function": lambda: F.lit(str(uuid.uuid4()))}
+
+
+def pipeline(folder: Path, *, pointwise: bool, value) -> Pipeline:
+    """A stage whose last partition cannot be made before `folder` has a file `mended`."""
+    made = Pipeline("planned", default_partitions=4)
+    mended = str(folder / "mended")
+
+    @F.udf("long")
+    def key(partition: int, k: int) -> int:
+        import os
+        import time
+
+        if partition == 3 and not os.path.exists(mended):
+            time.sleep(3)  # the others are stored meanwhile
+            raise ValueError("not yet")
+        return k
+
+    def with_value(frame: DataFrame) -> DataFrame:
+        return frame.withColumn("value", value()).withColumn("key", key(F.spark_partition_id(), "k"))
+
+    @made.source(partition_by="k")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(0, 400, 1, 2).select("id", (F.col("id") % 40).alias("k"))
+
+    if pointwise:
+
+        @made.stage(pointwise=True)
+        def valued(numbers: DataFrame) -> DataFrame:
+            return with_value(numbers)
+
+    else:
+
+        @made.stage(partition_by="k")
+        def valued(numbers: DataFrame) -> DataFrame:
+            moved = numbers.select((F.col("k") + 1).alias("k"))
+            return with_value(moved.groupBy("k").count())  # keyed already: the value comes after the shuffle
+
+    @made.sink(FileSink(str(folder / "out")), pointwise=True)
+    def out(valued: DataFrame) -> DataFrame:
+        return valued
+
+    return made
+
+
+def interrupted(spark: SparkSession, folder: Path, *, pointwise: bool, value) -> tuple[DataFrame, int]:
+    """What is published, and how many partitions of the stage had been made before and were kept."""
+    made = pipeline(folder, pointwise=pointwise, value=value)
+    with pytest.raises(PipelineFailed, match="not yet"):
+        made.run(spark, store=folder / "store")
+    (folder / "mended").touch()
+    report = made.run(spark, store=folder / "store").report
+    (stage,) = (one for one in report["stages"] if one["name"] == "valued")
+    return spark.read.parquet(str(folder / "out")), 4 - stage["rerun"]
+
+
+@pytest.mark.requirement("S7-5", "S7-6", "S7-7")
+@pytest.mark.parametrize("pointwise", [True, False], ids=["pointwise", "after a shuffle"])
+@pytest.mark.parametrize("value", VALUES)
+def test_a_stage_that_is_planned_twice_does_not_mix_what_was_decided_each_time(spark, tmp_path, pointwise, value):
+    published, _ = interrupted(spark, tmp_path, pointwise=pointwise, value=VALUES[value])
+    assert published.count() == (400 if pointwise else 40)
+    assert published.select("value").distinct().count() == 1
+
+
+@pytest.mark.requirement("S6-1", "S7-7")
+@pytest.mark.parametrize("value", [lambda: F.lit("same"), F.rand], ids=["same", "drawn in each partition"])
+def test_a_stage_that_is_planned_twice_in_the_same_way_keeps_what_it_has_made(spark, tmp_path, value):
+    _, kept = interrupted(spark, tmp_path, pointwise=True, value=value)
+    assert kept >= 1
