@@ -88,12 +88,14 @@ class Lease:
 
     def _renew(self) -> None:
         while not self._stop.wait(self._seconds / 4):
+            asked = time.monotonic()
             try:
                 current = self._read(self._hasty)
                 if current and current.get("holder") != self._holder:
                     self.lost = str(current.get("holder"))
                     return
-                if not self._stop.is_set():
+                asleep = time.monotonic() - asked > self._seconds / 2  # stopped meanwhile: it may have a successor now
+                if not self._stop.is_set() and not asleep:
                     self._write(self._hasty, released=False)
             except StoreRefused:
                 continue  # a full or unreachable store ends the run where data is written, not here

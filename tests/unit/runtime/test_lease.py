@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,34 @@ def test_a_store_that_does_not_take_the_end_of_a_lease_ends_no_run(store, monkey
     monkeypatch.setattr(Store, "replace", refuse)
     lease.release()
     assert not json.loads(store.get(LEASE) or b"")["released"]
+
+
+def test_a_driver_that_sleeps_in_the_midst_of_a_renewal_does_not_undo_its_successors_lease(store, monkeypatch):
+    """It would fence the successor, and be fenced itself by the journal: nobody would go on."""
+    first = Lease(store, "first", 0.4)
+    look, wake, asleep = first._read, threading.Event(), threading.Event()
+
+    def sleeps_after_looking(of):
+        found = look(of)
+        asleep.set()
+        wake.wait(10)
+        return found
+
+    monkeypatch.setattr(first, "_read", sleeps_after_looking)
+    first.acquire(takeover=True)
+    assert asleep.wait(10)
+    second = Lease(store, "second", 0.4)
+    second.acquire()
+    try:
+        wake.set()
+        assert first._thread is not None
+        first._thread.join(timeout=10)
+        assert first.lost == "second"
+        second.check()
+    finally:
+        first.release()
+        second.release()
+    assert json.loads(store.get(LEASE) or b"")["holder"] == "second"
 
 
 def test_a_damaged_lease_does_not_lock_the_store(store):
