@@ -28,6 +28,9 @@ from rekindle.runtime.tracebacks import is_users_file
 
 _MOST_MAP_OUTPUTS_ASKED = 2000
 
+_numbers = itertools.count(1)
+"""Of the plans of this process: Spark remembers a job group's jobs, and that it was cancelled, for later runs too."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedStage:
@@ -104,7 +107,8 @@ class StageRun:
     _seen_tasks: dict[tuple[int, int], int] = field(default_factory=dict)
     _known_tasks: set[int] = field(default_factory=set)
     _seen_reruns: set[tuple[int, int]] = field(default_factory=set)
-    _numbers: Any = field(default_factory=lambda: itertools.count(1))
+    _number: int = field(default_factory=lambda: next(_numbers))
+    _job_numbers: Any = field(default_factory=lambda: itertools.count(1))
     _thread: threading.Thread | None = None
 
     # -- planning --------------------------------------------------------------------------------------
@@ -133,7 +137,7 @@ class StageRun:
 
     @property
     def _plan_group(self) -> str:
-        return f"{self.application}-{self.stage.name}-{id(self):x}-plan"
+        return f"{self.application}-{self.stage.name}-{self._number}-plan"
 
     @property
     def planning(self) -> bool:
@@ -262,7 +266,7 @@ class StageRun:
         return all(ended) and not self.planning
 
     def _job(self, versions: Mapping[int, int], *, pool: str | None, label: str) -> SparkJob:
-        group = f"{self.application}-{self.stage.name}-{id(self):x}-{next(self._numbers)}"
+        group = f"{self.application}-{self.stage.name}-{self._number}-{next(self._job_numbers)}"
         return SparkJob(
             self.scheduler,
             self._jrdd,
