@@ -89,6 +89,14 @@ def test_a_stage_function_that_ends_the_program_is_an_error_of_its_own(spark, tm
         pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
 
 
+def test_an_error_of_the_users_that_speaks_of_lost_executors_is_not_tried_for_ever(spark, tmp_path):
+    def body(numbers):
+        return numbers.selectExpr("raise_error('FetchFailed, Worker lost') AS id")
+
+    with pytest.raises(PipelineFailed, match="FetchFailed, Worker lost"):
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+
+
 def test_a_result_without_columns_is_refused(spark, tmp_path):
     with pytest.raises(PipelineMisuse, match="stage result: its result has no columns"):
         pipeline_of(tmp_path / "out", lambda numbers: numbers.select()).run(spark, store=tmp_path / "store")

@@ -29,6 +29,8 @@ _INFRASTRUCTURE = (
 _KILLS_ITS_EXECUTOR = "exited caused by one of the running tasks"
 """What Spark says of an executor that was lost with its tasks. That may be any one's doing; but a job is only given up
 for it when one task was there each time, and would be there again."""
+_THROWN = re.compile(r"(?!org\.apache\.spark\.SparkException:)([\w.$]+(?:Exception|Error)): ")
+"""An exception of a task: what follows is its message, which may be the user's own."""
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _BUCKET_ERROR = re.compile(r"^rekindle\.runtime\.storage\.BucketError: (.*)$", re.MULTILINE)
 _TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")
@@ -65,7 +67,9 @@ def classify_task_error(text: str, stage: Stage, partition: int | None, damaged:
             _pipeline_failed(message, stage, partition, text),
             partition,
         )
-    if any(mark in text.split("\n", 1)[0] for mark in _INFRASTRUCTURE):
+    thrown = _THROWN.match(text)
+    said_by_spark = thrown[1] if thrown else text.split("\n", 1)[0]
+    if any(mark in said_by_spark for mark in _INFRASTRUCTURE):
         message = _headline(text)
         return Failure(
             FailureCause(FailureKind.INFRASTRUCTURE, message),

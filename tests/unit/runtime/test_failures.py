@@ -68,6 +68,13 @@ def test_user_code_that_raised_is_a_task_failure_with_its_own_frames_only():
     assert text.startswith("stage delays, partition 1: ZeroDivisionError")
 
 
+@pytest.mark.parametrize("words", ["FetchFailed", "ExecutorLostFailure", "Worker lost"])
+def test_what_an_exception_of_the_users_says_makes_no_infrastructure_of_it(words):
+    raised = f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {words} said the service"
+    assert classify(raised).cause.kind is FailureKind.TASK
+    assert classify_job_error(RuntimeError(raised), STAGE, lambda *_: False).fatal
+
+
 @pytest.mark.requirement("S7-14")
 def test_a_stored_partition_that_cannot_be_read_is_named_as_the_cause():
     failure = classify(READ)
