@@ -89,6 +89,18 @@ def test_a_stage_function_that_ends_the_program_is_an_error_of_its_own(spark, tm
         pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
 
 
+def test_an_exception_that_cannot_be_shown_is_an_error_all_the_same(spark, tmp_path):
+    class UnsayableError(Exception):
+        def __str__(self) -> str:
+            raise ValueError
+
+    def body(numbers):
+        raise UnsayableError
+
+    with pytest.raises(PipelineFailed, match=r"(?s)its function raised UnsayableError.*cannot be made: ValueError"):
+        pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
+
+
 def test_an_error_of_the_users_that_speaks_of_lost_executors_is_not_tried_for_ever(spark, tmp_path):
     def body(numbers):
         return numbers.selectExpr("raise_error('FetchFailed, Worker lost') AS id")

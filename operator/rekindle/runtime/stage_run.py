@@ -410,7 +410,10 @@ def user_error(stage: str, error: BaseException) -> PipelineFailed:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_users_file(frame.filename)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
-    message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
+    try:
+        message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
+    except Exception as unsayable:  # its __str__ is the user's too
+        message = f"(its message cannot be made: {type(unsayable).__name__})"
     lines.append(f"{type(error).__name__}: {message}")
     return PipelineFailed(
         f"stage {stage}: its function raised {type(error).__name__}",
