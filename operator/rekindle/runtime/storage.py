@@ -173,9 +173,7 @@ class PosixStorage:
             shutil.copyfile(self._path(name), target)
 
     def uri(self, name: str) -> str:
-        from pathlib import Path
-
-        return Path(self._path(name)).as_uri()
+        return f"file://{self._path(name)}"  # as it is: Hadoop's Path takes a per cent sign for itself
 
     def hasty(self, seconds: float) -> Storage:
         return self

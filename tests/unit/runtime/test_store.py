@@ -92,6 +92,10 @@ def test_a_folder_may_be_named_by_a_url():
     assert Store.at("file:///data/my%20store").folder == Path("/data/my store")
 
 
+def test_spark_reads_a_folder_by_its_name_as_it_is():
+    assert Store.at("/data/a b%20=+#é").storage.uri("x") == "file:///data/a b%20=+#é/x"
+
+
 @pytest.mark.parametrize(
     ("place", "location", "uri"),
     [
