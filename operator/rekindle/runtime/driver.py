@@ -111,6 +111,11 @@ def _session(spark: SparkSession | None) -> SparkSession:
             "Spark Connect sessions cannot run a pipeline: they have no SparkContext to run jobs on",
             remedy="run the program with spark-submit (a classic session), or with `rekindle run`",
         )
+    if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":
+        raise EnvironmentProblem(
+            "PYSPARK_PIN_THREAD is switched off: jobs would run with the groups and settings of other threads' jobs",
+            remedy="leave PYSPARK_PIN_THREAD out of the environment",
+        )
     from pyspark.sql import SparkSession as Session
 
     found = spark or Session.getActiveSession() or Session.builder.getOrCreate()
