@@ -202,9 +202,36 @@ class _FileSink:
             return pyarrow.csv.CSVWriter(self._path, schema)
         import pyarrow.parquet
 
+        exact = [leaf for field in schema for leaf in _exact_leaves(field.name, field.type)]
         return pyarrow.parquet.ParquetWriter(
-            self._path, schema, compression="snappy", write_page_checksum=True, store_decimal_as_integer=True
+            self._path,
+            schema,
+            compression="snappy",
+            write_page_checksum=True,
+            store_decimal_as_integer=True,
+            write_statistics=exact,
+            use_dictionary=exact,
         )
+
+
+def _exact_leaves(path: str, kind: Any) -> Iterator[str]:
+    """Paths of the leaves of a column by whose statistics and dictionaries Spark may skip rows: all but floating ones.
+
+    To Spark NaN is equal to NaN and greater than all else, and -0.0 is 0.0; to the reader's filters NaN is not there
+    (pyarrow's statistics leave it out), and the two zeros differ.
+    """
+    from pyarrow import types
+
+    if types.is_struct(kind):
+        for field in kind:
+            yield from _exact_leaves(f"{path}.{field.name}", field.type)
+    elif types.is_map(kind):
+        yield from _exact_leaves(f"{path}.key_value.key", kind.key_type)
+        yield from _exact_leaves(f"{path}.key_value.value", kind.item_type)
+    elif types.is_list(kind) or types.is_large_list(kind):
+        yield from _exact_leaves(f"{path}.list.element", kind.value_type)
+    elif not types.is_floating(kind):
+        yield path
 
 
 def footer_checksum(last: Callable[[int], bytes], size: int) -> int:
