@@ -155,6 +155,11 @@ def test_a_partition_key_that_the_result_lacks_is_named(spark, tmp_path):
             lambda numbers: numbers.select(F.lit(None).alias("nothing")),
             "column 'nothing' of type void cannot be stored",
         ),
+        (
+            lambda numbers: numbers.selectExpr("named_struct('a', id, 'A', id) AS twice"),
+            "column 'twice' of type struct<a:bigint,A:bigint> cannot be stored",
+        ),
+        (lambda numbers: numbers.selectExpr("array(struct()) AS empty"), "column 'empty' of type array<struct<>>"),
     ],
 )
 def test_a_result_that_cannot_be_stored_names_the_column(spark, tmp_path, body, words):

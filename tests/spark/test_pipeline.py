@@ -8,6 +8,7 @@ import time
 from functools import reduce
 from pathlib import Path
 
+import pyarrow.parquet
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -310,6 +311,36 @@ def test_a_cached_result_is_whole_before_anybody_reads_it(spark, tmp_path):
 
     pipeline.run(spark, store=tmp_path / "store")
     assert rows(spark, tmp_path / "out") == {(number,) for number in range(100)}
+def test_names_of_columns_and_folders_may_be_odd(spark, tmp_path):
+    names = [
+        "",
+        " ",
+        "a.b",
+        "`",
+        "*",
+        "ü 日本",
+        "a,b;{}()\n\t=",
+        "__REKINDLE_HASH",
+        "__rekindle_hash2",
+        "c0",
+        "_metadata",
+    ]
+    places = tmp_path / "a b%20c+d=[e]{f}*?#é"
+    pipeline = Pipeline("odd", default_partitions=2)
+
+    @pipeline.source(partition_by="a.b")
+    def given(spark: SparkSession) -> DataFrame:
+        return spark.range(3).select(*((F.col("id") + place).alias(name) for place, name in enumerate(names)))
+
+    @pipeline.sink(str(places / "out"), pointwise=True)
+    def copied(given: DataFrame) -> DataFrame:
+        return given
+
+    pipeline.run(spark, store=places / "store")
+    found = [pyarrow.parquet.read_table(file, partitioning=None) for file in (places / "out").glob("*.parquet")]
+    assert all(table.column_names == names for table in found)
+    written = {tuple(row.values()) for table in found for row in table.to_pylist()}
+    assert written == {tuple(range(row, row + len(names))) for row in range(3)}
 
 
 @pytest.mark.parametrize("nothing", [lambda frame: frame.limit(0), lambda frame: frame.where(F.lit(False))])

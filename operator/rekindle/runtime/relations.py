@@ -184,8 +184,7 @@ def check_schema(stage: Stage, schema: StructType) -> None:
                 stage=stage.name,
             )
         seen.add(field.name.lower())
-        bad = _unsupported(field.dataType)
-        if bad or field.name == HASH_COLUMN:
+        if _unsupported(field.dataType) or _without_own_fields(field.dataType):
             raise PipelineMisuse(
                 f"stage {stage.name}: column {field.name!r} of type {field.dataType.simpleString()} cannot be stored",
                 remedy="cast it (for example to string or binary) or drop it before the stage returns",
@@ -212,7 +211,7 @@ def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
     nulls = [column.isNull() for column, field in zip(columns, frame.schema.fields, strict=True) if field.nullable]
     nested = [field.name for field in frame.schema.fields if len(list(_nested(field.dataType))) > 1]
     texts = [column(frame, name).cast("string") for name in nested]
-    return frame.withColumn(HASH_COLUMN, functions.xxhash64(*columns, *nulls, *texts)), True
+    return frame.select(*columns, functions.xxhash64(*columns, *nulls, *texts).alias(HASH_COLUMN)), True
 
 
 def shuffles_of(jrdd: Any) -> list[Any]:
@@ -337,3 +336,11 @@ def _unhashable(data_type: DataType) -> bool:
 
 def _type_name(data_type: DataType) -> str:
     return type(data_type).__name__.removesuffix("Type").lower().replace("userdefined", "udt").replace("null", "void")
+
+
+def _without_own_fields(data_type: DataType) -> bool:
+    """Whether a struct in it has no fields, or two whose names differ in case at most: no file can hold those."""
+    from pyspark.sql.types import StructType
+
+    structs = (nested for nested in _nested(data_type) if isinstance(nested, StructType))
+    return any(not one.names or len({name.lower() for name in one.names}) < len(one.names) for one in structs)
