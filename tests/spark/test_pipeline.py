@@ -343,6 +343,21 @@ def test_names_of_columns_and_folders_may_be_odd(spark, tmp_path):
     assert written == {tuple(range(row, row + len(names))) for row in range(3)}
 
 
+def test_a_pointwise_stage_may_mention_an_exchange(spark, tmp_path):
+    pipeline = Pipeline("mention", default_partitions=2)
+
+    @pipeline.source(partition_by="id")
+    def trades(spark: SparkSession) -> DataFrame:
+        return spark.range(3).withColumn("at", F.lit("New York Stock Exchange at Coalesce Street"))
+
+    @pipeline.sink(str(tmp_path / "out"), pointwise=True)
+    def there(trades: DataFrame) -> DataFrame:
+        return trades.where("at = 'New York Stock Exchange at Coalesce Street'").select("id")
+
+    pipeline.run(spark, store=tmp_path / "store")
+    assert rows(spark, tmp_path / "out") == {(0,), (1,), (2,)}
+
+
 @pytest.mark.parametrize("nothing", [lambda frame: frame.limit(0), lambda frame: frame.where(F.lit(False))])
 def test_a_result_without_rows_has_its_partitions_all_the_same(spark, tmp_path, nothing):
     pipeline = Pipeline("nothing", default_partitions=3)

@@ -33,6 +33,8 @@ _READ_OPTIONS = {
     "datetimeRebaseMode": "CORRECTED",
     "int96RebaseMode": "CORRECTED",
 }
+_PLAN_TREE = re.compile(r"^[ :+\-*]*(\(\d+\) )?")
+_EXCHANGE = re.compile(r"(Exchange|CartesianProduct|Coalesce)\b|ShuffleExchange|CoalesceExec")
 _NEVER_EMPTIED = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation"
 
 
@@ -294,8 +296,7 @@ def _shuffle_dependencies(jrdd: Any, *, beyond: bool) -> Iterator[Any]:
 def exchanges_in_plan(frame: DataFrame) -> list[str]:
     """The exchanges (other than broadcasts) of the physical plan, as Spark prints them."""
     lines = frame._jdf.queryExecution().executedPlan().toString().splitlines()
-    marks = (" Exchange ", " CartesianProduct", "ShuffleExchange", "CoalesceExec", " Coalesce ")
-    return [line.strip(" +-:*") for line in lines if any(mark in f" {line.strip(' +-:*')}" for mark in marks)]
+    return [node for node in (_PLAN_TREE.sub("", line) for line in lines) if _EXCHANGE.match(node)]
 
 
 def _no_cache(jvm: Any) -> Any:
