@@ -155,7 +155,6 @@ def test_every_common_type_survives_being_stored(spark, tmp_path):
     assert result.digest("copied") is None, "a map cannot be hashed: not comparable, and said so"
 
 
-@pytest.mark.requirement("S5-8")
 def test_a_filter_over_a_stored_result_finds_nan_and_both_zeros(spark, tmp_path):
     """To Spark NaN is greater than all else, and -0.0 is 0.0; what skips row groups must not know it otherwise."""
     values = [(1, 3.0), (2, float("nan")), (3, -0.0), (4, 0.0)]
@@ -192,6 +191,7 @@ def test_a_filter_over_a_stored_result_finds_nan_and_both_zeros(spark, tmp_path)
     assert {tuple(row) for row in found(spark.read.parquet(str(tmp_path / "published"))).collect()} == expected
 
 
+@pytest.mark.requirement("S5-8")
 def test_digests_do_not_depend_on_order_and_do_on_values_nulls_and_doubles(spark, tmp_path):
     def digest(name: str, values: list[tuple]) -> str | None:
         pipeline = Pipeline("digest", default_partitions=3)
@@ -356,6 +356,64 @@ def test_a_pointwise_stage_may_mention_an_exchange(spark, tmp_path):
 
     pipeline.run(spark, store=tmp_path / "store")
     assert rows(spark, tmp_path / "out") == {(0,), (1,), (2,)}
+
+
+def test_a_stage_made_in_another_session_is_planned_as_stages_are(spark, tmp_path):
+    """That of the surrounding program: it would plan adaptively, with fewer partitions, or none for no rows."""
+    pipeline = Pipeline("outer", default_partitions=2)
+    outer = spark.newSession()
+    outer.conf.set("spark.sql.shuffle.partitions", "2")
+    active: list[str | None] = []
+
+    @pipeline.source(partition_by="k")
+    def few() -> DataFrame:
+        return outer.range(50).groupBy((F.col("id") % 5).alias("k")).count()
+
+    @pipeline.source(partition_by="id")
+    def none(spark: SparkSession) -> DataFrame:
+        session = SparkSession.getActiveSession()
+        active.append(session.conf.get("spark.sql.adaptive.enabled") if session else None)
+        return outer.range(50).limit(0)
+
+    @pipeline.sink(str(tmp_path / "out"))
+    def both(few: DataFrame, none: DataFrame) -> DataFrame:
+        return outer.range(10).join(few, F.col("id") == F.col("k")).join(none, "id", "left").select("k", "count")
+
+    report = pipeline.run(spark, store=tmp_path / "store").report
+    assert [stage["partitions"] for stage in report["stages"]] == [2, 2, 2]
+    assert rows(spark, tmp_path / "out") == {(k, 10) for k in range(5)}
+    assert active == ["false"]
+
+
+def test_settings_of_the_session_hold_in_all_tasks_of_a_stage(spark, tmp_path):
+    """Spark's own queries take them to their tasks; a stage's map side is not such a query, but must read as one."""
+    settings = {
+        "spark.sql.legacy.timeParserPolicy": "LEGACY",
+        "spark.sql.session.timeZone": "America/St_Johns",
+        "spark.sql.ansi.enabled": "false",
+    }
+    session = spark.newSession()
+    for key, value in settings.items():
+        session.conf.set(key, value)
+    pipeline = Pipeline("settings", default_partitions=2)
+
+    def parsed(session: SparkSession) -> DataFrame:
+        texts = session.range(4).select("id", F.concat(F.lit("2024-1-"), F.col("id") + 1, F.lit(" x")).alias("text"))
+        day = F.to_timestamp("text", "yyyy-MM-dd").cast("long")
+        return texts.repartition(2).select("id", day.alias("day"), F.col("text").cast("int").alias("number"))
+
+    @pipeline.source(partition_by="id")
+    def shuffled(spark: SparkSession) -> DataFrame:
+        return parsed(spark)
+
+    @pipeline.sink(str(tmp_path / "out"), pointwise=True)
+    def out(shuffled: DataFrame) -> DataFrame:
+        return shuffled
+
+    pipeline.run(session, store=tmp_path / "store")
+    expected = {tuple(row) for row in parsed(session).collect()}
+    assert None not in {day for _, day, _ in expected}
+    assert rows(spark, tmp_path / "out") == expected
 
 
 @pytest.mark.parametrize("nothing", [lambda frame: frame.limit(0), lambda frame: frame.where(F.lit(False))])

@@ -107,6 +107,7 @@ class InputReader:
         }
         if stage.takes_spark:
             arguments["spark"] = session
+        relations.activate(session)
         result = stage.fn(**arguments)
         if not isinstance(result, DataFrame):
             raise PipelineFailed(
@@ -114,7 +115,7 @@ class InputReader:
                 remedy="return the DataFrame that is the stage's result (is a `return` missing?)",
                 stage=stage.name,
             )
-        return result
+        return relations.within(session, result)
 
     def _input(self, consumer: Stage, producer: Stage, session: SparkSession, sources: Sources) -> DataFrame:
         if producer.exchange is ExchangeMode.PIPELINED:

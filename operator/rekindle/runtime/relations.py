@@ -64,6 +64,30 @@ def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
     return session
 
 
+def activate(session: SparkSession) -> None:
+    """Make `session` the active one of this thread: Spark looks there for settings that it is not handed."""
+    from pyspark.sql import SparkSession as Session
+
+    Session._get_j_spark_session_class(session._jvm).setActiveSession(session._jsparkSession)
+
+
+def within(session: SparkSession, frame: DataFrame) -> DataFrame:
+    """`frame` planned in `session`: a stage's function may have made it in another one, with other settings."""
+    from pyspark.sql import DataFrame
+
+    if frame.sparkSession._jsparkSession.equals(session._jsparkSession):
+        return frame
+    jvm: Any = session._jvm
+    jframe = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan())
+    return DataFrame(jframe, session)
+
+
+def settings_of(frame: DataFrame) -> dict[str, str]:
+    """Spark SQL's settings that a job over `frame` needs as local properties: there tasks look for them."""
+    settings = frame.sparkSession.conf.getAll
+    return {str(key): str(value) for key, value in settings.items() if str(key).startswith("spark.sql.")}
+
+
 def check_reads_buckets(spark: SparkSession) -> None:
     """Raises EnvironmentProblem where Spark cannot read `s3a://`: its connector is not part of Spark."""
     jvm: Any = spark._jvm
@@ -331,17 +355,17 @@ def _unsupported(data_type: DataType) -> bool:
     return any(_type_name(nested) in names for nested in _nested(data_type))
 
 
-def _unhashable(data_type: DataType) -> bool:
-    return any(_type_name(nested) in {"map", "variant"} for nested in _nested(data_type))
-
-
-def _type_name(data_type: DataType) -> str:
-    return type(data_type).__name__.removesuffix("Type").lower().replace("userdefined", "udt").replace("null", "void")
-
-
 def _without_own_fields(data_type: DataType) -> bool:
     """Whether a struct in it has no fields, or two whose names differ in case at most: no file can hold those."""
     from pyspark.sql.types import StructType
 
     structs = (nested for nested in _nested(data_type) if isinstance(nested, StructType))
     return any(not one.names or len({name.lower() for name in one.names}) < len(one.names) for one in structs)
+
+
+def _unhashable(data_type: DataType) -> bool:
+    return any(_type_name(nested) in {"map", "variant"} for nested in _nested(data_type))
+
+
+def _type_name(data_type: DataType) -> str:
+    return type(data_type).__name__.removesuffix("Type").lower().replace("userdefined", "udt").replace("null", "void")

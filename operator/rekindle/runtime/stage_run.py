@@ -27,7 +27,6 @@ from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, Writer, Writ
 from rekindle.runtime.tracebacks import is_users_file
 
 _MOST_MAP_OUTPUTS_ASKED = 2000
-
 _numbers = itertools.count(1)
 """Of the plans of this process: Spark remembers a job group's jobs, and that it was cancelled, for later runs too."""
 
@@ -98,6 +97,7 @@ class StageRun:
     _read_shuffles: tuple[int, ...] = ()
     _fed_by: dict[int, tuple[int, ...]] = field(default_factory=dict)  # [shuffle -> those that its map tasks read]
     _frame: Any = None
+    _settings: Mapping[str, str] = field(default_factory=dict)
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
     _removed: set[int] = field(default_factory=set)
@@ -171,7 +171,7 @@ class StageRun:
                 remedy="leave barrier=True out, or run that part as a program of its own",
                 stage=self.stage.name,
             )
-        self._frame, self._jrdd = written, jrdd
+        self._frame, self._jrdd, self._settings = written, jrdd, relations.settings_of(written)
         self.shuffles = relations.shuffle_ids(shuffles)
         self._check_pointwise_lineage()
         self._read_shuffles = relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd()))
@@ -274,7 +274,7 @@ class StageRun:
             group=group,
             description=label,
             pool=pool,
-            properties={VERSIONS_PROPERTY: _compact(versions)},
+            properties={**self._settings, VERSIONS_PROPERTY: _compact(versions)},
             on_end=self.wake,
         )
 
