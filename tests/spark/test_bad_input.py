@@ -169,6 +169,12 @@ def test_a_result_that_cannot_be_stored_names_the_column(spark, tmp_path, body, 
         pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
 
 
+def test_a_result_that_csv_cannot_hold_is_refused_before_any_task(spark, tmp_path):
+    nested = pipeline_of(tmp_path / "out", lambda numbers: numbers.selectExpr("array(id) AS a"), format="csv")
+    with pytest.raises(PipelineMisuse, match="column 'a' of type array<bigint> cannot be written as csv"):
+        nested.run(spark, store=tmp_path / "store")
+
+
 def test_a_sink_that_exists_is_refused_before_any_work_and_left_alone(spark, tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "precious").write_text("mine")

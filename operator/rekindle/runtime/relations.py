@@ -218,6 +218,20 @@ def check_schema(stage: Stage, schema: StructType) -> None:
             )
 
 
+def check_written_as(stage: Stage, schema: StructType, file_format: str) -> None:
+    """Raises PipelineMisuse for a result that files of this format cannot hold."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    for field in schema.fields:
+        if file_format == "csv" and isinstance(field.dataType, ArrayType | MapType | StructType):
+            raise PipelineMisuse(
+                f"sink {stage.name}: column {field.name!r} of type {field.dataType.simpleString()} cannot be written "
+                "as csv",
+                remedy="make it a string (to_json), or write parquet",
+                stage=stage.name,
+            )
+
+
 def column(frame: DataFrame, name: str) -> Column:
     """A column by its exact name, whatever characters it has."""
     return frame[f"`{name.replace('`', '``')}`"]

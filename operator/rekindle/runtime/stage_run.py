@@ -22,6 +22,7 @@ from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations, storage, task
 from rekindle.runtime.errors import InputLost, PipelineFailed, PipelineMisuse, RekindleError
+from rekindle.runtime.publish import sink_of
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
 from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, Writer, WriterSpec, make_writer
 from rekindle.runtime.tracebacks import is_users_file
@@ -146,6 +147,9 @@ class StageRun:
     def _plan(self, build: Callable[[], Any], spec: Callable[[tuple[str, ...], bool], WriterSpec]) -> None:
         frame = relations.distribute(build(), self.stage)
         relations.check_schema(self.stage, frame.schema)
+        sink = sink_of(self.stage)
+        if sink is not None:
+            relations.check_written_as(self.stage, frame.schema, sink.format)
         if isinstance(self.stage.distribution, Pointwise):
             self._check_pointwise(frame)
         hashed_frame, hashed = relations.with_hashes(frame)
