@@ -2,8 +2,8 @@
 
 The journal is what a new driver replays to be where the old one was, and what every reader (live progress,
 the report, a person) follows. A segment is created with `put_if_absent`, so two drivers cannot both write
-segment 7: the one that comes second stops (`Fenced`). Each segment names the digest of the one before it, so
-a segment that was cut or changed is found and never half read.
+segment 7: the one that comes second stops (`Fenced`). Each segment ends with a digest of itself and names that of the
+one before it, so a segment that was cut, changed or exchanged is found and never half read.
 
 A segment is JSON lines. The first is its header; then records, each with a time `t` (seconds since the
 epoch) and a kind:
@@ -26,7 +26,7 @@ from rekindle.runtime.layout import RunLayout, run_numbers
 from rekindle.runtime.store import Store
 
 Record = dict[str, Any]
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Journal:
@@ -61,8 +61,8 @@ class Journal:
             "previous": self._previous,
         }
         lines = [json.dumps(line, separators=(",", ":")) for line in (header, *records)]
-        lines.append(json.dumps({"end": len(lines) - 1}))
         data = ("\n".join(lines) + "\n").encode()
+        data += _end(data)
         name = self._layout.segment(self._next)
         if not self._store.put_if_absent(name, data):
             raise Fenced(
@@ -143,21 +143,28 @@ def _segments(store: Store, layout: RunLayout) -> Iterator[tuple[int, bytes]]:
 
 
 def _parse(name: str, data: bytes, previous: str | None) -> list[Record]:
+    lines = data.splitlines(keepends=True)
     try:
-        header, *records, end = [json.loads(line) for line in data.decode().splitlines()]
-        whole = end == {"end": len(records)}
-    except (ValueError, AttributeError) as error:
+        header = json.loads(lines[0])
+        found = header["format"]
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise _damaged(name, "it is cut or is not JSON lines") from error
-    if not whole:
-        raise _damaged(name, "its end is missing")
-    if header.get("format") != _FORMAT:
+    if found != _FORMAT:
         raise StoreRefused(
-            f"journal segment {name} has format {header.get('format')}, this version reads format {_FORMAT}",
+            f"journal segment {name} has format {found}, this version reads format {_FORMAT}",
             remedy="use the version of rekindle that wrote this store, or another store",
         )
+    if lines[-1] != _end(b"".join(lines[:-1])):
+        raise _damaged(name, "it is cut or was changed")
+    records: list[Record] = [json.loads(line) for line in lines[1:-1]]
     if previous is not None and header.get("previous") != previous:
         raise _damaged(name, "the segment before it was changed after this one was written")
     return records
+
+
+def _end(data: bytes) -> bytes:
+    """The last line of a segment, after `data`."""
+    return json.dumps({"end": hashlib.sha256(data).hexdigest()}).encode() + b"\n"
 
 
 def _damaged(name: str, why: str) -> StoreRefused:

@@ -70,12 +70,53 @@ def test_a_cut_segment_is_refused_by_name_and_left_as_it_is(store, keep):
     assert path.read_bytes() == before
 
 
-def test_a_changed_segment_is_found_by_the_one_after_it(store):
+def test_a_segment_of_another_history_is_found_by_the_one_after_it(store, tmp_path):
     writer = journal(store)
     writer.append([note(1.0, "A")])
     writer.append([note(2.0, "B")])
+    other = Store.at(tmp_path / "other").prepare()
+    journal(other).append([note(1.0, "X")])
+    (store.folder / LAYOUT.segment(1)).write_bytes(other.get(LAYOUT.segment(1)) or b"")
+    with pytest.raises(StoreRefused, match="00000002"):
+        read_run(store)
+
+
+@pytest.mark.requirement("S7-14")
+def test_a_bit_flipped_anywhere_in_the_newest_segment_is_refused_by_name(store):
+    """Nothing comes after it that could tell."""
+    writer = journal(store)
+    writer.append([note(1.0, "A")])
+    writer.append([note(2.0, "B", stage="s", partition=3)])
+    path = store.folder / LAYOUT.segment(2)
+    content = path.read_bytes()
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        path.write_bytes(changed)
+        with pytest.raises(StoreRefused, match=r"00000002.jsonl"):
+            read_run(store)
+    path.write_bytes(content)
+    assert names(read_run(store)) == ["A", "B"]
+
+
+def test_a_segment_cut_at_any_length_is_refused(store):
+    journal(store).append([note(1.0, "A")])
     path = store.folder / LAYOUT.segment(1)
-    path.write_bytes(path.read_bytes().replace(b'"A"', b'"X"'))
+    content = path.read_bytes()
+    for length in range(len(content)):
+        path.write_bytes(content[:length])
+        with pytest.raises(StoreRefused, match=r"00000001.jsonl"):
+            read_run(store)
+
+
+def test_two_segments_that_are_exchanged_are_refused(store):
+    writer = journal(store)
+    for t in range(3):
+        writer.append([note(float(t), "A")])
+    first, second = (store.folder / LAYOUT.segment(number) for number in (2, 3))
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(content)
     with pytest.raises(StoreRefused, match="00000002"):
         read_run(store)
 
