@@ -25,8 +25,9 @@ from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.acting import Actor, told
 from rekindle.runtime.driving import StageDriver
-from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull, StoreRefused
+from rekindle.runtime.errors import BEGIN_ANEW, PipelineFailed, RekindleError, StoreFull, StoreRefused
 from rekindle.runtime.inputs import InputReader
+from rekindle.runtime.layout import parse_manifest_name
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.publish import check_target, publish, sink_of
@@ -126,11 +127,24 @@ class JobMaster:
     def _resume(self, now: float) -> None:
         """Tell the core what became true since the journal's last segment, then that the driver was lost."""
         for stage in self.state.stored_stages():
+            self._check_journal_tells_of(stage)
             self._observer.see_commits(stage, now)
         self._observer.see_missing_data(self.state.finished_and_needed(), now)
         for name, who in self.state.open_run.facts.reruns.items():
             self.state.see(ev.RerunRequested(name, f"asked for by {who}"), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
+
+    def _check_journal_tells_of(self, stage: Stage) -> None:
+        """Raises StoreRefused for a stored partition of which the core does not know that it was to be made. Nothing
+        else shows that the newest segments are gone; what they told of would be mixed with what is made now."""
+        run = self.state.open_run
+        for key in filter(None, map(parse_manifest_name, run.store.names(run.layout.manifests(stage.name)))):
+            if not self.state.was_asked_for(stage, *key):
+                raise StoreRefused(
+                    f"the newest segments are gone from {run.store}/{run.layout.journal}: those that are there do not "
+                    f"tell of version {key[1]} of {stage.name}/{key[0]}, which is stored",
+                    remedy=f"restore them (nothing stored has been changed), or {BEGIN_ANEW}",
+                )
 
     # -- a round ---------------------------------------------------------------------------------------
 

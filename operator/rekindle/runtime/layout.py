@@ -46,8 +46,12 @@ class RunLayout:
     def segment(self, number: int) -> str:
         return f"{self.journal}/{number:08d}.jsonl"
 
+    @property
+    def stages(self) -> str:
+        return f"{self.prefix}/stages"
+
     def manifests(self, stage: str) -> str:
-        return f"{self.prefix}/stages/{stage}/manifests"
+        return f"{self.stages}/{stage}/manifests"
 
     def manifest(self, stage: str, partition: int, version: int) -> str:
         return f"{self.manifests(stage)}/{manifest_name(partition, version)}"

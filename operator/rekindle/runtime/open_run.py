@@ -15,7 +15,7 @@ from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.facts import RunFacts, fold
 from rekindle.runtime.journal import Journal, Record, note
-from rekindle.runtime.layout import FORMAT, IDENTITY, RunLayout, run_numbers
+from rekindle.runtime.layout import FORMAT, IDENTITY, LEASE, RUNS, RunLayout, run_numbers
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.store import Store
 
@@ -69,10 +69,20 @@ def open_run(
 
 
 def begin_anew(store: Store) -> None:
-    """Forget all runs of a store (`--fresh`). The caller has made sure that no driver uses it."""
-    for name in store.names(""):
-        if name in {"runs", IDENTITY, "lease.json"} or name.startswith("volume-"):
-            store.delete(name)
+    """Forget all runs of a store (`--fresh`). The caller has made sure that no driver uses it.
+
+    Raises StoreRefused when something is left: a run must not find manifests of another.
+    """
+    names = [name for name in store.names("") if name in {RUNS, LEASE} or name.startswith("volume-")]
+    for name in names:
+        store.delete(name)
+    left = [name for name in names if name != LEASE and store.holds(name)]
+    if left:
+        raise StoreRefused(
+            f"not all of {store}/{left[0]} could be removed",
+            remedy="remove it with the rights of who wrote it, or choose another store (recovery.store)",
+        )
+    store.delete(IDENTITY)  # the last: who is stopped before can do this again
 
 
 def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, identity: dict[str, object]) -> OpenRun:
@@ -87,6 +97,11 @@ def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, 
     name = f"{identity['id']}/{layout.number}"
     if facts.fingerprints:
         _check_unchanged(graph, facts)
+    elif store.holds(layout.stages):
+        raise StoreRefused(
+            f"the journal of run {layout.number} is gone from {store}/{layout.journal}, results of that run are there",
+            remedy=f"restore that folder (nothing stored has been changed), or {BEGIN_ANEW}",
+        )
     else:
         journal.append([_run_started(graph, layout)])
     return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)

@@ -135,6 +135,15 @@ class RunState:
             ExecutionVertexID(name, partition)
         )
 
+    def was_asked_for(self, stage: Stage, partition: int, version: int) -> bool:
+        """Whether that version of a partition is, or was, to be made as far as the core knows."""
+        if partition >= stage.partitions:
+            return True  # nobody reads it
+        vertex = ExecutionVertexID(stage.name, partition)
+        (first, *_) = self.core.current_executions(vertex)
+        never = first.attempt_id.attempt == 0 and not self.core.is_deployed(vertex)
+        return version <= self.core.version(vertex) and not never
+
     def is_damaged(self, stage: str, partition: int, version: int) -> bool:
         """Whether a stored partition cannot be read back: looked at when a task fails over it."""
         manifest = self.committed.get(stage, partition, version)

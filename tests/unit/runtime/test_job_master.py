@@ -9,7 +9,15 @@ import pytest
 from rekindle.core import events as ev
 from rekindle.runtime import job_master as module
 from rekindle.runtime.errors import Fenced
+from rekindle.core.graph import ExecutionGraph
+from rekindle.core.ids import ResultPartitionID
+from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
+from rekindle.pipeline import Pipeline
+from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.job_master import JobMaster
+from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.state import RunState
+from rekindle.runtime.store import Store
 
 
 def job_master(append) -> JobMaster:
@@ -61,3 +69,36 @@ def test_slow_tasks_are_looked_for_also_while_the_clock_has_been_set_back(monkey
         clock.passed = passed
         master._detect(shown)
     assert asked == [5000.0, 1400.0, 1401.0]
+@pytest.fixture
+def cut_off(tmp_path) -> JobMaster:
+    """The driver of two stages `a` and `b`, of which only `a` was begun, in its second version."""
+    pipeline = Pipeline("p", default_partitions=1)
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink("out", name="b")(lambda a: a)
+    graph = pipeline.build()
+    speculation = SpeculationOptions()
+    job_graph = graph.to_job_graph(speculation)
+    core = ExecutionGraph(job_graph, speculation=speculation, failover=FailoverOptions(), blocklist=BlocklistOptions())
+    core.handle(ev.JobSubmitted(), 1.0)
+    core.handle(ev.PartitionsLost((ResultPartitionID("a", 0), ResultPartitionID("a.map", 0)), "gone"), 2.0)
+    run = SimpleNamespace(store=Store.at(tmp_path).prepare(), layout=RunLayout(1))
+    master = JobMaster.__new__(JobMaster)
+    master.state = RunState(graph, None, run, core, None, None, {})  # type: ignore[arg-type]
+    return master
+
+
+@pytest.mark.requirement("S7-17")
+@pytest.mark.parametrize(("stage", "version"), [("a", 3), ("b", 1)])
+def test_a_journal_that_does_not_tell_of_what_is_stored_has_lost_its_end(cut_off, stage, version):
+    run = cut_off.state.open_run
+    run.store.put_if_absent(run.layout.manifest(stage, 0, version), b"{}")
+    with pytest.raises(StoreRefused, match=rf"(?s)newest segments are gone .*version {version} of {stage}/0.*restore"):
+        cut_off._check_journal_tells_of(cut_off.state.graph.stage(stage))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_journal_tells_of_older_versions_too(cut_off, version):
+    run = cut_off.state.open_run
+    run.store.put_if_absent(run.layout.manifest("a", 0, version), b"{}")
+    assert cut_off.state.core.execution_vertices("a")[0].version == 2
+    cut_off._check_journal_tells_of(cut_off.state.graph.stage("a"))

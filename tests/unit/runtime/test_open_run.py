@@ -1,0 +1,84 @@
+"""Whose a store is, and whether what is in it may be gone on with."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from rekindle.pipeline import Pipeline
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.runtime.errors import StoreRefused
+from rekindle.runtime.layout import IDENTITY, RunLayout
+from rekindle.runtime.open_run import OpenRun, begin_anew, open_run
+from rekindle.runtime.store import Store
+
+LAYOUT = RunLayout(1)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store.at(tmp_path / "store").prepare()
+
+
+@pytest.fixture
+def graph() -> PipelineGraph:
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink("out", name="b")(lambda a: a)
+    return pipeline.build()
+
+
+def opened(store: Store, graph: PipelineGraph) -> OpenRun:
+    run = open_run(store, graph, volumes=1, lease_seconds=1.0, takeover=True, say=lambda _: None)
+    run.lease.release()
+    return run
+
+
+@pytest.mark.requirement("S7-17")
+def test_results_whose_journal_is_gone_are_not_taken_for_those_of_a_new_run(store, graph):
+    """Their pipeline may have been another: nothing tells any more."""
+    opened(store, graph)
+    store.put_if_absent(LAYOUT.manifest("a", 0, 1), b"{}")
+    opened(store, graph)
+    shutil.rmtree(store.folder / LAYOUT.journal)
+    for _ in range(2):
+        with pytest.raises(StoreRefused, match=r"(?s)journal of run 1 is gone from .*results of that run.*--fresh"):
+            opened(store, graph)
+
+
+def test_a_run_that_has_stored_nothing_needs_no_journal(store, graph):
+    opened(store, graph)
+    shutil.rmtree(store.folder / LAYOUT.journal)
+    assert opened(store, graph).layout == LAYOUT
+
+
+def test_who_is_stopped_while_a_store_is_forgotten_can_forget_it_again(store, graph, monkeypatch):
+    opened(store, graph)
+    store.put_if_absent(LAYOUT.manifest("a", 0, 1), b"{}")
+    delete, deleted = Store.delete, list[str]()
+
+    def stopped_at_the_third(self: Store, name: str) -> None:
+        if len(deleted) == 2:
+            raise KeyboardInterrupt
+        deleted.append(name)
+        delete(self, name)
+
+    with monkeypatch.context() as stopped:
+        stopped.setattr(Store, "delete", stopped_at_the_third)
+        with pytest.raises(KeyboardInterrupt):
+            begin_anew(store)
+    assert store.exists(IDENTITY)
+    begin_anew(store)
+    assert not store.holds("runs")
+    assert not store.exists(IDENTITY)
+
+
+def test_what_cannot_be_removed_is_not_called_forgotten(store, graph, monkeypatch):
+    opened(store, graph)
+    store.put_if_absent(LAYOUT.manifest("a", 0, 1), b"{}")
+    monkeypatch.setattr(shutil, "rmtree", lambda path, ignore_errors: None)  # as for a folder of another user's
+    with pytest.raises(StoreRefused, match=r"(?s)not all of .*/runs could be removed.*with the rights of who wrote it"):
+        begin_anew(store)
+    assert store.exists(IDENTITY)
