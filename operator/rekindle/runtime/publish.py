@@ -3,7 +3,7 @@
 Until the whole pipeline has finished nothing is visible at a sink's path, for a restart could still replace
 any part of it (S7-5). Then the files of the winning attempts are linked (or copied, where the path is on
 another file system) into a folder beside the target, which is renamed into place with a `_SUCCESS` file that
-says what it holds. Publishing again, after a driver was lost half-way, finds that file and does nothing.
+says what it holds. Publishing the same again, after a driver was lost half-way, finds that file and does nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ import hashlib
 import json
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rekindle.pipeline.sinks import FileSink
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import InputLost, PipelineMisuse, StoreFull
+from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, combine_digests
 from rekindle.runtime.store import Store, is_url
 
@@ -81,11 +82,12 @@ def publish(
 
     Args:
         manifests: of all partitions, in order.
-        identity: names this run; the same run publishing again changes nothing.
+        identity: names this run; the same run publishing the same files again changes nothing.
         schema: of the result, as Spark's JSON: a result without rows has a file of no rows, that shows its columns.
         fence: called just before anything at the path is replaced; raises if this driver may not any more.
 
     Raises:
+        Fenced: this driver may not, or another one has published meanwhile.
         InputLost: a manifest or a file of the result is gone.
         PipelineMisuse: somebody else has written to the path meanwhile, and the mode is `error`.
     """
@@ -97,20 +99,22 @@ def publish(
             remedy="run again: the next run makes them again",
             stage=stage.name,
         )
-    target = Path(sink.target)
-    # Named by the run: what a driver leaves that is killed here, the next one finds.
-    mark = hashlib.sha256(identity.encode()).hexdigest()[:16]
-    aside, old = (target.parent / f".{target.name}.rekindle-{what}-{mark}" for what in ("new", "old"))
-    _remove(aside)
-    if _published_identity(target) == identity:
-        _remove(old)
-        return sum(len(manifest.files) for manifest in manifests)
+    target, contents = Path(sink.target), _contents(identity, manifests)
+    # Named by the run: what a driver leaves that is killed here, the next one finds. And by the driver: one that was
+    # thought dead has folders of its own. What is seen before the fence is of nobody who has begun after it.
+    beside = f".{target.name}.rekindle-{hashlib.sha256(identity.encode()).hexdigest()[:16]}-"
+    left, before = _left_behind(target.parent, beside), _published(target)
+    aside, old = (target.parent / f"{beside}{uuid.uuid4().hex[:8]}-{what}" for what in ("new", "old"))
     try:
-        count = _gather(stage, aside, store, manifests, sink.format) or _write_nothing(aside, schema, sink.format)
-        (aside / _SUCCESS).write_text(json.dumps(_contents(identity, manifests)) + "\n")
-        fence()
-        check_target(stage, store, identity)
-        _swap(aside, target, old)
+        if before == contents:
+            fence()
+            count = sum(len(manifest.files) for manifest in manifests)
+        else:
+            count = _gather(stage, aside, store, manifests, sink.format) or _write_nothing(aside, schema, sink.format)
+            (aside / _SUCCESS).write_text(json.dumps(contents) + "\n")
+            fence()
+            check_target(stage, store, identity)
+            _swap(stage, aside, target, old, before)
     except OSError as error:
         raise StoreFull(
             f"sink {stage.name}: cannot publish to {sink.path}: {error.strerror or error}",
@@ -119,7 +123,13 @@ def publish(
         ) from error
     finally:
         _remove(aside)
+    for path in left:
+        _remove(path)
     return count
+
+
+def _left_behind(folder: Path, beside: str) -> list[Path]:
+    return [path for path in folder.iterdir() if path.name.startswith(beside)] if folder.is_dir() else []
 
 
 def _gather(stage: Stage, aside: Path, store: Store, manifests: Sequence[Manifest], file_format: str) -> int:
@@ -162,12 +172,19 @@ def _fetch(stage: Stage, store: Store, name: str, target: Path) -> None:
             raise error
 
 
-def _swap(aside: Path, target: Path, old: Path) -> None:
-    """Rename `aside` to `target`; what was there is kept as `old` until the new folder stands."""
-    if target.exists():
-        _remove(old)
-        os.rename(target, old)
+def _swap(stage: Stage, aside: Path, target: Path, old: Path, before: object) -> None:
+    """Rename `aside` to `target`; what was there is kept as `old` until the new folder stands.
+
+    Raises Fenced, and puts it back, when that is not what was published `before`.
+    """
     try:
+        if target.exists():
+            os.rename(target, old)
+            if _published(old) != before:
+                raise Fenced(
+                    f"sink {stage.name}: {target} was published by another driver meanwhile",
+                    remedy="nothing is lost: that driver goes on; end this process",
+                )
         os.rename(aside, target)
     except BaseException:
         if old.exists() and not target.exists():
@@ -189,15 +206,23 @@ def _one_in_the_other(one: Path, other: Path) -> bool:
 
 
 def _contents(identity: str, manifests: Sequence[Manifest]) -> dict[str, object]:
+    files = "\n".join(file.path for manifest in manifests for file in manifest.files)
     return {
         "run": identity,
         "rows": sum(manifest.rows for manifest in manifests),
         "digest": combine_digests([manifest.digest for manifest in manifests]),
+        "files": hashlib.sha256(files.encode()).hexdigest(),
     }
 
 
-def _published_identity(target: Path) -> str | None:
+def _published(target: Path) -> object:
+    """What the folder says that it holds, as `_contents` tells it; None where it says nothing."""
     try:
-        return str(json.loads((target / _SUCCESS).read_text())["run"])
-    except (OSError, ValueError, KeyError, TypeError):
+        return json.loads((target / _SUCCESS).read_text())
+    except (OSError, ValueError, RecursionError):
         return None
+
+
+def _published_identity(target: Path) -> str | None:
+    contents = _published(target)
+    return str(contents.get("run")) if isinstance(contents, dict) else None

@@ -169,6 +169,8 @@ class PosixStorage:
     def fetch(self, name: str, target: str) -> None:
         try:
             os.link(self._path(name), target)
+        except FileExistsError:  # perhaps a link to a stored file, which must not be written to
+            raise
         except OSError:
             shutil.copyfile(self._path(name), target)
 

@@ -67,10 +67,59 @@ def test_what_a_killed_driver_left_is_taken_away_by_the_next(stage, store, tmp_p
     with monkeypatch.context() as killed:
         killed.setattr("rekindle.runtime.publish._remove", lambda path: None)
         publish(stage, store, manifests(store, "second"), "second", schema=SCHEMA, fence=lambda: None)
-    assert len(list(tmp_path.glob(".out.rekindle-old-*"))) == 1
+    assert len(list(tmp_path.glob(".out.rekindle-*-old"))) == 1
     publish(stage, store, manifests(store, "second"), "second", schema=SCHEMA, fence=lambda: None)
     assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
     assert told(tmp_path / "out") == {"second"}
+
+
+@pytest.mark.requirement("S7-17")
+def test_a_result_that_was_made_again_after_it_was_published_replaces_the_first(stage, store, tmp_path):
+    """A driver is lost, or a second sink cannot be published, and parts are lost or a rerun is asked for."""
+    publish(stage, store, manifests(store, "first"), "run", schema=SCHEMA, fence=lambda: None)
+    publish(stage, store, manifests(store, "again"), "run", schema=SCHEMA, fence=lambda: None)
+    assert told(tmp_path / "out") == {"again"}
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
+
+
+@pytest.mark.requirement("S7-17")
+def test_a_driver_that_wakes_while_its_successor_gathers_touches_nothing_of_it(stage, store, tmp_path):
+    """Of the same run: the first has all files together and finds at the fence that it was overtaken."""
+    woken: list[str] = []
+
+    def wake() -> None:
+        if woken:
+            raise Fenced("another driver has taken this store", remedy="end this process")
+        woken.append("the successor, its files together")
+        with pytest.raises(Fenced):
+            publish(stage, store, manifests(store, "zombie"), "run", schema=SCHEMA, fence=wake)
+
+    publish(stage, store, manifests(store, "newer"), "run", schema=SCHEMA, fence=wake)
+    assert told(tmp_path / "out") == {"newer"}
+    assert len(list((tmp_path / "out").glob("part-*"))) == 2
+    assert {path.read_text() for path in (tmp_path / "store" / "data").glob("newer-*")} == {"newer"}
+
+
+@pytest.mark.requirement("S7-17")
+@pytest.mark.parametrize("run", ["older", "newer"])
+def test_a_driver_that_sleeps_behind_the_fence_puts_back_what_its_successor_published(stage, store, tmp_path, run):
+    def slept() -> None:
+        publish(stage, store, manifests(store, "newer"), run, schema=SCHEMA, fence=lambda: None)
+
+    publish(stage, store, manifests(store, "first"), "first", schema=SCHEMA, fence=lambda: None)
+    with pytest.raises(Fenced, match=r"sink b: .*out was published by another driver meanwhile"):
+        publish(stage, store, manifests(store, "older"), "older", schema=SCHEMA, fence=slept)
+    assert told(tmp_path / "out") == {"newer"}
+    assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
+
+
+def test_a_file_is_never_fetched_over_another(store, tmp_path):
+    store.put_if_absent("data/one", b"one")
+    store.put_if_absent("data/two", b"two")
+    store.storage.fetch("data/one", str(tmp_path / "fetched"))
+    with pytest.raises(FileExistsError):
+        store.storage.fetch("data/two", str(tmp_path / "fetched"))
+    assert store.get("data/one") == b"one"
 
 
 def test_a_result_without_rows_shows_its_columns(stage, store, tmp_path):
