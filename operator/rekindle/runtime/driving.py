@@ -162,4 +162,5 @@ class StageDriver:
             format=sink.format if sink else "parquet",
             columns=columns,
             hashed=hashed,
+            checked=sink is not None,
         )

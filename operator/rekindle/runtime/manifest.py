@@ -6,12 +6,11 @@ manifest of a (stage, partition, version) is the partition; later attempts find 
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cache
 
 from rekindle.runtime.storage import Storage
-from rekindle.runtime.task import FOOTER_GUESS, footer_checksum
+from rekindle.runtime.task import FOOTER_GUESS, file_checksum, footer_checksum, unsealed
 
 _MASK = (1 << 64) - 1
 
@@ -21,14 +20,16 @@ Content = bytes
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """One data file: path relative to the store's root, size in bytes, CRC-32 of a Parquet file's footer."""
+    """One data file: path relative to the store's root, size in bytes, CRC-32 of a Parquet file's footer, and of
+    the whole `content` where Spark does not read it (sinks)."""
 
     path: str
     bytes: int
     footer: int | None = None
+    content: int | None = None
 
     def damage(self, storage: Storage) -> str | None:
-        """Why the file is not as it was written, or None. Does not look at the pages, which Spark checks.
+        """Why the file is not as it was written, or None. Does not look at pages that Spark will check.
 
         Raises ConnectionError when it cannot be known now.
         """
@@ -39,6 +40,10 @@ class StoredFile:
                 return f"{self.path}: {size} bytes, {self.bytes} were written"
             if self.footer is not None and footer_checksum(lambda length: tail(length)[1], size) != self.footer:
                 return f"{self.path}: its footer is not what was written"
+            if self.content is not None:
+                with storage.reading(self.path) as path:
+                    if file_checksum(path) != self.content:
+                        return f"{self.path}: its content is not what was written"
         except ConnectionError:
             raise
         except OSError as error:
@@ -71,7 +76,7 @@ class Manifest:
     def parse(cls, data: Content) -> Manifest:
         """Raises ValueError when `data` is not a whole manifest of a format this version reads."""
         try:
-            raw = json.loads(data)
+            raw = unsealed(data)
             if raw["format"] != 1:
                 raise ValueError(f"format {raw['format']} is not 1")
             return cls(
@@ -83,11 +88,14 @@ class Manifest:
                 rows=int(raw["rows"]),
                 bytes=int(raw["bytes"]),
                 digest=raw["digest"],
-                files=tuple(StoredFile(file["path"], int(file["bytes"]), file["footer"]) for file in raw["files"]),
+                files=tuple(
+                    StoredFile(file["path"], int(file["bytes"]), file["footer"], file["content"])
+                    for file in raw["files"]
+                ),
                 seconds=float(raw["seconds"]),
                 finished_at=float(raw["finishedAt"]),
             )
-        except (KeyError, TypeError, UnicodeDecodeError) as error:
+        except (KeyError, TypeError) as error:
             raise ValueError(f"not a whole manifest: {error!r}") from error
 
     @classmethod

@@ -25,6 +25,7 @@ HASH_COLUMN = "__rekindle_hash"
 VERSIONS_PROPERTY = "rekindle.versions"
 RESULT_SCHEMA = "manifest string"
 _ROW_GROUP_BYTES = 64 << 20
+_CHUNK = 1 << 20
 FOOTER_GUESS = 64 << 10
 """Bytes at the end of a Parquet file that most footers fit in."""
 _MASK = (1 << 64) - 1
@@ -42,6 +43,7 @@ class WriterSpec:
     format: str  # "parquet" | "csv"
     columns: tuple[str, ...]  # names as stored; Spark hands them over by position
     hashed: bool
+    checked: bool = False  # a checksum of each file as a whole: Spark, which checks pages, will not read them
 
 
 Writer = Callable[[Iterator[Any]], Iterator[Any]]
@@ -91,10 +93,27 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
         "seconds": round(time.time() - started, 3),
         "finishedAt": time.time(),
     }
-    text = json.dumps(manifest)
+    text = sealed(manifest)
     if not spec.storage.put_if_absent(name, text.encode()):
         return str(spec.storage.get(name).decode())
     return text
+
+
+def sealed(fields: dict[str, Any]) -> str:
+    """JSON with a checksum of itself."""
+    return json.dumps({**fields, "crc": zlib.crc32(json.dumps(fields).encode())})
+
+
+def unsealed(data: bytes) -> dict[str, Any]:
+    """The fields that `sealed` made `data` of. Raises ValueError when it is not as it was written."""
+    try:
+        fields = json.loads(data)
+        crc = fields.pop("crc")
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise ValueError(f"not whole: {error!r}") from error
+    if zlib.crc32(json.dumps(fields).encode()) != crc:
+        raise ValueError("not whole: it is not what was written")
+    return dict(fields)
 
 
 def _version(text: str | None, partition: int) -> int:
@@ -148,7 +167,7 @@ class _FileSink:
     """The attempt's data file. Rows are gathered into row groups; an empty partition has no file."""
 
     def __init__(self, spec: WriterSpec, partition: int, folder: str) -> None:
-        self._storage, self._format = spec.storage, spec.format
+        self._storage, self._format, self._checked = spec.storage, spec.format, spec.checked
         # The bucket id that Spark reads from a file's name is the number after the last underscore.
         suffix = "c000.snappy.parquet" if spec.format == "parquet" else "c000.csv"
         self._name = f"{folder}/part-{partition:05d}-{uuid.uuid4().hex}_{partition:05d}.{suffix}"
@@ -180,8 +199,9 @@ class _FileSink:
         footer = None
         if self._format == "parquet":
             footer = footer_checksum(lambda length: _last_bytes(self._path, length), size)
+        content = file_checksum(self._path) if self._checked else None
         self._open.close()
-        return [{"path": self._name, "bytes": size, "footer": footer}]
+        return [{"path": self._name, "bytes": size, "footer": footer, "content": content}]
 
     def _flush(self) -> None:
         import pyarrow
@@ -232,6 +252,15 @@ def _exact_leaves(path: str, kind: Any) -> Iterator[str]:
         yield from _exact_leaves(f"{path}.list.element", kind.value_type)
     elif not types.is_floating(kind):
         yield path
+
+
+def file_checksum(path: str) -> int:
+    """CRC-32 of a whole file."""
+    checksum = 0
+    with open(path, "rb") as file:
+        while chunk := file.read(_CHUNK):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
 
 
 def footer_checksum(last: Callable[[int], bytes], size: int) -> int:

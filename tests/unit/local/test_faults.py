@@ -1,6 +1,5 @@
 """When faults happen, what they hit, and that they end."""
 
-import json
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from rekindle.local.faults import Chaos, is_due
 from rekindle.local.progress import Progress
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.store import Store
+from rekindle.runtime.task import sealed
 from tests.unit.local.records import finished, run_started, stage_started
 
 
@@ -170,11 +170,11 @@ def stored(tmp_path):
             "rows": 1,
             "bytes": 200,
             "digest": None,
-            "files": [{"path": name, "bytes": 200, "footer": None}],
+            "files": [{"path": name, "bytes": 200, "footer": None, "content": None}],
             "seconds": 1,
             "finishedAt": 1,
         }
-        manifest.write_text(json.dumps(fields))
+        manifest.write_text(sealed(fields))
     return tmp_path
 
 

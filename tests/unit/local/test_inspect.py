@@ -1,6 +1,5 @@
 """`rekindle inspect` on a store whose history is written by hand."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +8,7 @@ from rekindle.cli import main
 from rekindle.runtime.journal import Journal, note
 from rekindle.runtime.layout import IDENTITY, RunLayout
 from rekindle.runtime.store import Store
+from rekindle.runtime.task import sealed
 
 LAYOUT = RunLayout(1)
 STAGES = [
@@ -25,9 +25,9 @@ HISTORY = [
 
 def manifest(partition: int, version: int, path: str) -> bytes:
     fields = {"stage": "legs", "partition": partition, "version": version, "task": 1, "writer": "w", "digest": None}
-    files = [{"path": path, "bytes": 2000, "footer": None}]
+    files = [{"path": path, "bytes": 2000, "footer": None, "content": None}]
     more = {"rows": 7, "bytes": 2000, "files": files, "seconds": 1.0, "finishedAt": 102.0}
-    return json.dumps({"format": 1, **fields, **more}).encode()
+    return sealed({"format": 1, **fields, **more}).encode()
 
 
 @pytest.fixture

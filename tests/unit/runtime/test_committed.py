@@ -1,15 +1,14 @@
 """Manifests as they appear: read once, and known to be unread until then."""
 
-import json
-
 from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.store import Store
+from rekindle.runtime.task import sealed
 
 
 def manifest(partition: int) -> bytes:
     fields = {"stage": "s", "partition": partition, "version": 1, "task": 1, "writer": "w", "rows": 0, "bytes": 0}
-    return json.dumps({"format": 1, **fields, "digest": None, "files": [], "seconds": 0, "finishedAt": 0}).encode()
+    return sealed({"format": 1, **fields, "digest": None, "files": [], "seconds": 0, "finishedAt": 0}).encode()
 
 
 def test_there_is_news_from_a_commit_until_it_is_read(tmp_path):
@@ -33,3 +32,12 @@ def test_a_damaged_manifest_is_news_once(tmp_path):
     assert committed.scan("s") == []
     assert not committed.has_unread("s")
     assert list(committed.damaged) == [("s", 0, 1)]
+
+
+def test_a_manifest_under_the_name_of_another_is_damaged(tmp_path):
+    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
+    for stage, partition, version in (("s", 1, 1), ("s", 0, 2), ("t", 0, 1)):
+        store.put_if_absent(layout.manifest(stage, partition, version), manifest(0))
+    committed = CommittedPartitions(store, layout)
+    assert committed.scan("s") == committed.scan("t") == []
+    assert set(committed.damaged.values()) == {"it says s/0 version 1"}

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow
 import pyarrow.parquet
@@ -10,7 +11,7 @@ import pytest
 
 from rekindle.runtime.manifest import Manifest, StoredFile
 from rekindle.runtime.storage import PosixStorage
-from rekindle.runtime.task import footer_checksum
+from rekindle.runtime.task import WriterSpec, _write_files, footer_checksum, sealed
 
 
 @pytest.fixture
@@ -53,8 +54,70 @@ def test_a_missing_or_shortened_file_is_damage(stored, tmp_path):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", json.dumps({"format": 2}), json.dumps({"format": 1})])
 def test_what_is_no_whole_manifest_is_refused(text):
-    with pytest.raises(ValueError, match=r"not a whole manifest|Expecting|format 2"):
+    with pytest.raises(ValueError, match=r"not whole|Expecting"):
         Manifest.parse(text.encode())
+
+
+FIELDS: dict[str, Any] = {
+    "format": 1,
+    "stage": "s",
+    "partition": 0,
+    "version": 1,
+    "task": 7,
+    "writer": "w",
+    "rows": 3,
+    "bytes": 100,
+    "digest": "3-00000000000000ab-00000000000000cd",
+    "files": [{"path": "data/part.parquet", "bytes": 100, "footer": 12, "content": None}],
+    "seconds": 0.25,
+    "finishedAt": 1792.5,
+}
+
+
+@pytest.mark.parametrize("fields", [{}, {**FIELDS, "format": 2}, {**FIELDS, "files": None}, {**FIELDS, "rows": None}])
+def test_what_no_version_of_ours_wrote_is_refused(fields):
+    with pytest.raises(ValueError, match=r"not a whole manifest|format 2"):
+        Manifest.parse(sealed(fields).encode())
+
+
+def test_a_manifest_with_a_flipped_bit_is_never_read_as_another():
+    data = sealed(FIELDS).encode()
+    whole = Manifest.parse(data)
+    for place in range(8 * len(data)):
+        changed = bytearray(data)
+        changed[place // 8] ^= 1 << place % 8
+        try:
+            assert Manifest.parse(bytes(changed)) == whole  # a blank that became another
+        except ValueError:
+            continue
+    for length in range(len(data)):
+        with pytest.raises(ValueError, match=r"."):
+            Manifest.parse(data[:length])
+
+
+@pytest.mark.parametrize(
+    "odd", ["[" * 100_000, '{"crc": NaN}', '{"crc": 1e999}', '{"crc": ' + "9" * 5000 + "}", "\ufeff{}"]
+)
+def test_json_that_nobody_writes_is_refused_like_all_that_is_not_whole(odd):
+    with pytest.raises(ValueError, match=r"."):
+        Manifest.parse(odd.encode())
+
+
+@pytest.mark.requirement("S7-3")
+@pytest.mark.parametrize("file_format", ["parquet", "csv"])
+def test_a_flipped_bit_anywhere_in_a_file_of_a_sink_is_damage(tmp_path, file_format):
+    """Nobody but its readers would look at its pages, and a CSV has no checksums at all."""
+    batch = pyarrow.RecordBatch.from_pydict({"n": [1, 2, 3], "w": ["a", "b", "c"]})
+    storage = PosixStorage(str(tmp_path))
+    spec = WriterSpec(storage, "s", "w", "m", ("data",), file_format, ("n", "w"), hashed=False, checked=True)
+    rows, (file,), _ = _write_files(spec, 0, "data", iter([batch]))
+    stored = StoredFile(file["path"], file["bytes"], file["footer"], file["content"])
+    assert (rows, damage(stored, tmp_path)) == (3, None)
+    for position in range(stored.bytes):
+        flip(tmp_path / stored.path, position)
+        assert f"{stored.path}: its" in (damage(stored, tmp_path) or "")
+        flip(tmp_path / stored.path, position)
+    assert damage(stored, tmp_path) is None
 
 
 def test_a_length_of_the_footer_that_makes_no_sense_is_damage_and_reads_no_more():
