@@ -8,6 +8,7 @@ says what it holds. Publishing the same again, after a driver was lost half-way,
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -197,7 +198,8 @@ def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path, ignore_errors=True)
     else:
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink()
 
 
 def _one_in_the_other(one: Path, other: Path) -> bool:

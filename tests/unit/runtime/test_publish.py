@@ -9,7 +9,7 @@ import pytest
 
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import Fenced, InputLost
+from rekindle.runtime.errors import Fenced, InputLost, StoreFull
 from rekindle.runtime.manifest import Manifest, StoredFile
 from rekindle.runtime.publish import publish
 from rekindle.runtime.store import Store
@@ -111,6 +111,16 @@ def test_a_driver_that_sleeps_behind_the_fence_puts_back_what_its_successor_publ
         publish(stage, store, manifests(store, "older"), "older", schema=SCHEMA, fence=slept)
     assert told(tmp_path / "out") == {"newer"}
     assert {path.name for path in tmp_path.iterdir()} == {"out", "store"}
+
+
+def test_a_path_below_a_file_is_an_error_with_a_remedy(store, tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink(FileSink(str(tmp_path / "file" / "out")), partitions=2, name="b")(lambda a: a)
+    stage = pipeline.build().stage("b")
+    with pytest.raises(StoreFull, match=r"(?s)cannot publish to .*file/out.*only publishing is repeated"):
+        publish(stage, store, manifests(store, "new"), "run", schema=SCHEMA, fence=lambda: None)
 
 
 def test_a_file_is_never_fetched_over_another(store, tmp_path):
