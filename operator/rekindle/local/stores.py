@@ -25,7 +25,7 @@ def last_driver_is_gone(store: Store) -> bool:
     try:
         lease = json.loads(store.get(LEASE) or b"")
         return lease["host"] == socket.gethostname() and not psutil.pid_exists(int(lease["pid"]))
-    except (StoreRefused, ValueError, KeyError, TypeError):
+    except (StoreRefused, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return False
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rekindle.runtime.errors import BEGIN_ANEW, Fenced, StoreRefused
-from rekindle.runtime.layout import RunLayout, run_numbers
+from rekindle.runtime.layout import RunLayout, run_numbers, segment_numbers
 from rekindle.runtime.store import Store
 
 Record = dict[str, Any]
@@ -132,8 +132,7 @@ def note(now: float, name: str, **fields: Any) -> Record:
 
 
 def _segments(store: Store, layout: RunLayout) -> Iterator[tuple[int, bytes]]:
-    numbers = sorted(int(name.split(".")[0]) for name in store.names(layout.journal) if name.endswith(".jsonl"))
-    for expected, number in enumerate(numbers, start=1):
+    for expected, number in enumerate(segment_numbers(store, layout), start=1):
         if number != expected:
             raise _damaged(layout.segment(expected), "it is missing, later ones are there")
         data = store.get(layout.segment(number))

@@ -24,7 +24,9 @@ LEASE = "lease.json"
 RUNS = "runs"
 FORMAT = 1
 
-_MANIFEST = re.compile(r"^p(\d+)-v(\d+)\.json$")
+_MANIFEST = re.compile(r"p(\d+)-v(\d+)\.json", re.ASCII)
+_SEGMENT = re.compile(r"(\d+)\.jsonl", re.ASCII)
+_NUMBER = re.compile(r"\d+", re.ASCII)
 _DATA = re.compile(r"/data/(?P<stage>[^/]+)/\.attempt-p(?P<partition>\d+)-v(?P<version>\d+)-[^/]+/")
 
 
@@ -72,8 +74,9 @@ def manifest_name(partition: int, version: int) -> str:
 
 def parse_manifest_name(name: str) -> tuple[int, int] | None:
     """(partition, version) of a manifest's file name, or None for any other name."""
-    match = _MANIFEST.match(name)
-    return (int(match[1]), int(match[2])) if match else None
+    match = _MANIFEST.fullmatch(name)
+    key = (int(match[1]), int(match[2])) if match else None
+    return key if key and manifest_name(*key) == name else None
 
 
 def partition_of_path(text: str) -> tuple[str, int, int] | None:
@@ -83,5 +86,12 @@ def partition_of_path(text: str) -> tuple[str, int, int] | None:
 
 
 def run_numbers(store: Store) -> list[int]:
-    """Numbers of the runs in a store, ascending."""
-    return sorted(int(name) for name in store.names(RUNS) if name.isdigit())
+    """Numbers of the runs in a store, ascending; names that are not ours are passed over."""
+    numbers = {int(name): name for name in store.names(RUNS) if _NUMBER.fullmatch(name)}
+    return sorted(number for number, name in numbers.items() if RunLayout(number).prefix == f"{RUNS}/{name}")
+
+
+def segment_numbers(store: Store, layout: RunLayout) -> list[int]:
+    """Numbers of a journal's segments, ascending; names that are not ours are passed over."""
+    matches = filter(None, map(_SEGMENT.fullmatch, store.names(layout.journal)))
+    return sorted(int(match[1]) for match in matches if layout.segment(int(match[1])).endswith(f"/{match[0]}"))

@@ -106,7 +106,7 @@ class Lease:
             return None
         try:
             lease = json.loads(data)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
         return lease if isinstance(lease, dict) else None
 

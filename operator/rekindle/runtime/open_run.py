@@ -112,8 +112,11 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
     store.put_if_absent(IDENTITY, json.dumps(fresh).encode())
     try:
         found = json.loads(store.get(IDENTITY) or b"")
-        stored_format, owner = found["format"], found["application"]
-    except (ValueError, KeyError, TypeError) as error:
+        stored_format = found["format"]
+        lacking = {"application", "volumes", "id"} - found.keys() if stored_format == FORMAT else set()
+        if lacking:
+            raise ValueError(f"it says nothing of {', '.join(sorted(lacking))}")
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise StoreRefused(
             f"{store}/{IDENTITY} is damaged: {error}",
             remedy="restore it, or choose another store (recovery.store)",
@@ -123,9 +126,9 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
             f"the store {store} has format {stored_format}, this version of rekindle reads format {FORMAT}",
             remedy="use the version that wrote it, or choose another store (recovery.store)",
         )
-    if owner != application:
+    if found["application"] != application:
         raise StoreRefused(
-            f"the store {store} belongs to the pipeline {owner!r}, this is {application!r}",
+            f"the store {store} belongs to the pipeline {found['application']!r}, this is {application!r}",
             remedy="give each application a store of its own (recovery.store)",
         )
     if found["volumes"] != volumes:
@@ -133,7 +136,7 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
             f"the store {store} was made with {found['volumes']} volumes, recovery.volumes is {volumes}",
             remedy=f"set it back, or {BEGIN_ANEW}",
         )
-    return dict(found)
+    return {**found, "volumes": volumes}
 
 
 def _check_unchanged(graph: PipelineGraph, facts: RunFacts) -> None:

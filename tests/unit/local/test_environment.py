@@ -118,8 +118,11 @@ def test_the_last_driver_is_gone_when_its_process_is(tmp_path):
     assert not last_driver_is_gone(Store.at(tmp_path))
     lease(tmp_path, host="another-machine", pid=ended.pid)
     assert not last_driver_is_gone(Store.at(tmp_path))
-    (tmp_path / LEASE).write_text("{cut")
+    lease(tmp_path, host=socket.gethostname(), pid=10**30)
     assert not last_driver_is_gone(Store.at(tmp_path))
+    for damaged in ("{cut", "[" * 100_000):
+        (tmp_path / LEASE).write_text(damaged)
+        assert not last_driver_is_gone(Store.at(tmp_path))
 
 
 def test_forgetting_leaves_a_folder_that_is_no_store_alone(tmp_path):

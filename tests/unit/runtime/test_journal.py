@@ -130,6 +130,22 @@ def test_a_missing_segment_is_refused(store):
         read_run(store)
 
 
+@pytest.mark.parametrize("name", ["._00000001.jsonl", "notes.jsonl", ".jsonl", "00000001 (copy).jsonl", "1.jsonl", "²"])
+def test_what_others_leave_in_a_journal_is_not_read(store, name):
+    writer = journal(store)
+    writer.append([note(1.0, "A")])
+    store.put_if_absent(f"{LAYOUT.journal}/{name}", b"not ours")
+    writer.append([note(2.0, "B")])
+    assert names(read_run(store)) == ["A", "B"]
+
+
+@pytest.mark.parametrize("name", ["²", "٠٠٠٢", "2", "00002", "0002 (copy)", ".DS_Store"])
+def test_what_others_leave_beside_the_runs_is_no_run(store, name):
+    journal(store).append([note(1.0, "A")])
+    store.put_if_absent(f"runs/{name}/file", b"not ours")
+    assert names(read_run(store)) == ["A"]
+
+
 def test_a_newer_format_asks_for_the_version_that_wrote_it(store):
     journal(store).append([note(1.0, "A")])
     path = store.folder / LAYOUT.segment(1)

@@ -48,6 +48,41 @@ def test_results_whose_journal_is_gone_are_not_taken_for_those_of_a_new_run(stor
             opened(store, graph)
 
 
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        b"",
+        b"{cut",
+        b"\xff",
+        b"[]",
+        b"[" * 100_000,
+        b'{"format": 1}',
+        b'{"format": 1, "application": "p", "volumes": 1}',
+        b'{"format": 1, "application": "p", "id": "x"}',
+    ],
+)
+def test_a_damaged_identity_is_refused_by_name(store, graph, damaged):
+    opened(store, graph)
+    (store.folder / IDENTITY).write_bytes(damaged)
+    with pytest.raises(StoreRefused, match=rf"(?s){IDENTITY} is damaged: .*restore it"):
+        opened(store, graph)
+
+
+def test_any_flipped_bit_of_an_identity_is_refused_or_changes_nothing_that_is_stored(store, graph):
+    opened(store, graph)
+    content = (store.folder / IDENTITY).read_bytes()
+    for place in range(len(content)):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 7
+        (store.folder / IDENTITY).write_bytes(changed)
+        try:
+            run = opened(store, graph)
+        except StoreRefused:
+            continue
+        assert run.layout == LAYOUT
+        assert run.facts.fingerprints
+
+
 def test_a_run_that_has_stored_nothing_needs_no_journal(store, graph):
     opened(store, graph)
     shutil.rmtree(store.folder / LAYOUT.journal)
