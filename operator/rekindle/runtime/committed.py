@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from rekindle.runtime.layout import RunLayout, parse_manifest_name
+from rekindle.runtime.layout import RunLayout, parse_attempt_name, parse_manifest_name
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.store import Store
 
@@ -72,7 +72,8 @@ class CommittedPartitions:
         self.damaged.pop((stage, partition, version), None)
 
     def remove_losers(self, stage: str, versions: dict[int, int]) -> None:
-        """Remove what attempts of `stage` wrote that no current manifest names (S5-13).
+        """Remove what attempts of `stage` wrote that no current manifest names (S5-13). What is newer stays: it is
+        of a driver that has taken over meanwhile.
 
         Args:
             versions: partition -> current version, of a stage all of whose partitions are committed.
@@ -81,7 +82,8 @@ class CommittedPartitions:
         wanted = {PurePosixPath(file.path).parent.name for one in current if one for file in one.files}
         for folder in self.layout.data_folders(stage):
             for name in self.store.names(folder):
-                if name not in wanted:
+                key = parse_attempt_name(name)
+                if name not in wanted and key is not None and key[1] <= versions.get(key[0], 0):
                     self.store.delete(f"{folder}/{name}")
 
     def release(self, stage: str) -> None:

@@ -27,7 +27,8 @@ FORMAT = 1
 _MANIFEST = re.compile(r"p(\d+)-v(\d+)\.json", re.ASCII)
 _SEGMENT = re.compile(r"(\d+)\.jsonl", re.ASCII)
 _NUMBER = re.compile(r"\d+", re.ASCII)
-_DATA = re.compile(r"/data/(?P<stage>[^/]+)/\.attempt-p(?P<partition>\d+)-v(?P<version>\d+)-[^/]+/")
+_ATTEMPT = re.compile(r"\.attempt-p(?P<partition>\d+)-v(?P<version>\d+)-[^/]+", re.ASCII)
+_DATA = re.compile(rf"/data/(?P<stage>[^/]+)/{_ATTEMPT.pattern}/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +78,12 @@ def parse_manifest_name(name: str) -> tuple[int, int] | None:
     match = _MANIFEST.fullmatch(name)
     key = (int(match[1]), int(match[2])) if match else None
     return key if key and manifest_name(*key) == name else None
+
+
+def parse_attempt_name(name: str) -> tuple[int, int] | None:
+    """(partition, version) of an attempt's folder, or None for any other name."""
+    match = _ATTEMPT.fullmatch(name)
+    return (int(match["partition"]), int(match["version"])) if match else None
 
 
 def partition_of_path(text: str) -> tuple[str, int, int] | None:

@@ -1,14 +1,18 @@
 """Manifests as they appear: read once, and known to be unread until then."""
 
+from typing import Any
+
+import pytest
+
 from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.store import Store
 from rekindle.runtime.task import sealed
 
 
-def manifest(partition: int) -> bytes:
+def manifest(partition: int, **more: Any) -> bytes:
     fields = {"stage": "s", "partition": partition, "version": 1, "task": 1, "writer": "w", "rows": 0, "bytes": 0}
-    return sealed({"format": 1, **fields, "digest": None, "files": [], "seconds": 0, "finishedAt": 0}).encode()
+    return sealed({"format": 1, **fields, "digest": None, "files": [], "seconds": 0, "finishedAt": 0, **more}).encode()
 
 
 def test_there_is_news_from_a_commit_until_it_is_read(tmp_path):
@@ -41,3 +45,20 @@ def test_a_manifest_under_the_name_of_another_is_damaged(tmp_path):
     committed = CommittedPartitions(store, layout)
     assert committed.scan("s") == committed.scan("t") == []
     assert set(committed.damaged.values()) == {"it says s/0 version 1"}
+
+
+@pytest.mark.requirement("S5-13", "S7-17")
+def test_losers_are_removed_and_what_a_successor_has_made_meanwhile_is_not(tmp_path):
+    """The driver slept between the journal's yes and the removal."""
+    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
+    folders = {name: f"{layout.data('s', 0)}/.attempt-{name}" for name in ("p00000-v0001-won", "p00000-v0001-lost")}
+    folders |= {name: f"{layout.data('s', 0)}/.attempt-{name}" for name in ("p00000-v0002-newer", "p00001-v0001-lost")}
+    for folder in folders.values():
+        store.put_if_absent(f"{folder}/part.parquet", b"rows")
+    files = [{"path": f"{folders['p00000-v0001-won']}/part.parquet", "bytes": 4, "footer": None, "content": None}]
+    store.put_if_absent(layout.manifest("s", 0, 1), manifest(0, files=files))
+    store.put_if_absent(layout.manifest("s", 1, 1), manifest(1))
+    committed = CommittedPartitions(store, layout)
+    committed.scan("s")
+    committed.remove_losers("s", {0: 1, 1: 1})
+    assert store.names(layout.data("s", 0)) == [".attempt-p00000-v0001-won", ".attempt-p00000-v0002-newer"]
