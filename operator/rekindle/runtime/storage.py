@@ -118,8 +118,8 @@ class PosixStorage:
         try:
             os.makedirs(os.path.dirname(target), exist_ok=True)
             os.link(aside, target)
-        except FileExistsError:
-            return False
+        except FileExistsError:  # of a network file system perhaps the answer to a link that was asked for twice
+            return os.path.exists(target) and os.path.samefile(aside, target)
         finally:
             os.unlink(aside)
         return True

@@ -54,6 +54,21 @@ def test_a_bucket_without_its_client_is_said(monkeypatch):
         Store.at("s3://bucket/x")
 
 
+def test_a_link_whose_answer_was_lost_is_not_taken_for_that_of_another(store, monkeypatch):
+    """NFS asks again when it gets no answer, and is told that the name exists."""
+    link = os.link
+
+    def asked_twice(source: str, target: str) -> None:
+        link(source, target)
+        link(source, target)
+
+    with monkeypatch.context() as network:
+        network.setattr(os, "link", asked_twice)
+        assert store.put_if_absent("name", b"first")
+        assert not store.put_if_absent("name", b"second")
+    assert store.get("name") == b"first"
+
+
 class Forgetful(PosixStorage):
     """A server that ignores conditions of a put, as some do."""
 
