@@ -286,7 +286,7 @@ def test_a_cached_result_is_whole_before_anybody_reads_it(spark, tmp_path):
 
         from pyspark import TaskContext
 
-        partition = TaskContext.get().partitionId()
+        partition = TaskContext.get().partitionId()  # type: ignore[union-attr]
         time.sleep(3 * partition)
         open(made[partition], "w").close()
         yield from batches
@@ -311,6 +311,8 @@ def test_a_cached_result_is_whole_before_anybody_reads_it(spark, tmp_path):
 
     pipeline.run(spark, store=tmp_path / "store")
     assert rows(spark, tmp_path / "out") == {(number,) for number in range(100)}
+
+
 def test_names_of_columns_and_folders_may_be_odd(spark, tmp_path):
     names = [
         "",

@@ -7,12 +7,11 @@ from types import SimpleNamespace
 import pytest
 
 from rekindle.core import events as ev
-from rekindle.runtime import job_master as module
-from rekindle.runtime.errors import Fenced
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ResultPartitionID
 from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
 from rekindle.pipeline import Pipeline
+from rekindle.runtime import job_master as module
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.job_master import JobMaster
 from rekindle.runtime.layout import RunLayout
@@ -57,18 +56,23 @@ def test_what_is_to_be_removed_is_once_the_journal_says_why():
 @pytest.mark.requirement("S1-4")
 def test_slow_tasks_are_looked_for_also_while_the_clock_has_been_set_back(monkeypatch):
     """Else nobody would look before the clock shows again what it showed."""
-    clock = SimpleNamespace(monotonic=lambda: clock.passed, passed=100.0)
-    monkeypatch.setattr(module, "time", clock)
+    clock = SimpleNamespace(passed=0.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.passed))
     asked: list[float] = []
+
+    def find_slow(core, now):
+        asked.append(now)
+        return ev.SlowTasksFound(())
+
     master = JobMaster.__new__(JobMaster)
-    detector = SimpleNamespace(find_slow=lambda core, now: asked.append(now) or ev.SlowTasksFound(()))
-    master._detector, master._check_interval = detector, 1.0  # type: ignore[assignment]
+    master._detector, master._check_interval = SimpleNamespace(find_slow=find_slow), 1.0
     master._next_check, master._slow_before = 0.0, False
     master.state = SimpleNamespace(core=None)  # type: ignore[assignment]
-    for passed, shown in [(100.0, 5000.0), (100.5, 5000.5), (101.0, 1400.0), (102.0, 1401.0)]:
-        clock.passed = passed
+    for clock.passed, shown in [(100.0, 5000.0), (100.5, 5000.5), (101.0, 1400.0), (102.0, 1401.0)]:
         master._detect(shown)
     assert asked == [5000.0, 1400.0, 1401.0]
+
+
 @pytest.fixture
 def cut_off(tmp_path) -> JobMaster:
     """The driver of two stages `a` and `b`, of which only `a` was begun, in its second version."""
@@ -83,7 +87,7 @@ def cut_off(tmp_path) -> JobMaster:
     core.handle(ev.PartitionsLost((ResultPartitionID("a", 0), ResultPartitionID("a.map", 0)), "gone"), 2.0)
     run = SimpleNamespace(store=Store.at(tmp_path).prepare(), layout=RunLayout(1))
     master = JobMaster.__new__(JobMaster)
-    master.state = RunState(graph, None, run, core, None, None, {})  # type: ignore[arg-type]
+    master.state = RunState(graph, None, run, core, None, None, {}, {})  # type: ignore[arg-type]
     return master
 
 

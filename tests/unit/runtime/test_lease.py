@@ -122,8 +122,6 @@ def test_a_driver_that_sleeps_in_the_midst_of_a_renewal_does_not_undo_its_succes
     assert json.loads(store.get(LEASE) or b"")["holder"] == "second"
 
 
-def test_a_damaged_lease_does_not_lock_the_store(store):
-    store.replace(LEASE, b"{half")
 @pytest.mark.parametrize("content", [b"", b"{half", b"[]", b"\xff", b"[" * 100_000])
 def test_a_damaged_lease_does_not_lock_the_store(store, content):
     store.replace(LEASE, content)

@@ -63,6 +63,8 @@ def test_a_partition_whose_manifest_was_damaged_is_not_waited_for_but_made_again
     assert run.written() == {0, 1}
     run.removed(1)
     assert run.written() == {0}
+
+
 def test_no_two_plans_of_a_process_share_a_job_group():
     """Spark would run no job in a group that an earlier run has cancelled; an address in memory comes again."""
     pipeline = Pipeline("p")
