@@ -128,7 +128,8 @@ class JobMaster:
         """Tell the core what became true since the journal's last segment, then that the driver was lost."""
         for stage in self.state.stored_stages():
             self._check_journal_tells_of(stage)
-            self._observer.see_commits(stage, now)
+            if stage.name in self.state.schemas:  # else nobody could read it
+                self._observer.see_commits(stage, now)
         self._observer.see_missing_data(self.state.finished_and_needed(), now)
         for name, who in self.state.open_run.facts.reruns.items():
             self.state.see(ev.RerunRequested(name, f"asked for by {who}"), now)
