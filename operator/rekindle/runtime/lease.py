@@ -87,11 +87,13 @@ class Lease:
                 )
 
     def _renew(self) -> None:
+        """A lease that another has taken and let go is taken back: that one has ended, perhaps since the journal did
+        not take what it wrote. If it was a successor that did its work, the journal stops this driver."""
         while not self._stop.wait(self._seconds / 4):
             asked = time.monotonic()
             try:
                 current = self._read(self._hasty)
-                if current and current.get("holder") != self._holder:
+                if current and current.get("holder") != self._holder and not current.get("released"):
                     self.lost = str(current.get("holder"))
                     return
                 asleep = time.monotonic() - asked > self._seconds / 2  # stopped meanwhile: it may have a successor now

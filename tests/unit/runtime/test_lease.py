@@ -61,6 +61,24 @@ def test_a_driver_that_wakes_after_its_successor_took_over_notices(store):
     assert json.loads(store.get(LEASE) or b"")["holder"] == "second"
 
 
+def test_a_driver_goes_on_when_one_that_took_its_lease_has_let_it_go(store):
+    """Two take over at once; the journal took what the first wrote, and so ended the second."""
+    first, second = Lease(store, "first", 0.4), Lease(store, "second", 60.0)
+    second.acquire(takeover=True)
+    second.release()
+    taken_over = store.get(LEASE) or b""
+    first.acquire()
+    try:
+        store.replace(LEASE, taken_over)
+        while json.loads(store.get(LEASE) or b"")["holder"] != "first":
+            assert first._thread is not None
+            first._thread.join(timeout=0.05)
+            assert first._thread.is_alive()
+        first.check()
+    finally:
+        first.release()
+
+
 def test_a_released_lease_is_taken_at_once(store):
     first = Lease(store, "first", 60.0)
     first.acquire()
