@@ -130,3 +130,21 @@ def test_a_length_of_the_footer_that_makes_no_sense_is_damage_and_reads_no_more(
     with pytest.raises(ValueError, match="not those of a Parquet file"):
         footer_checksum(last, 100)
     assert len(asked) == 1
+
+
+@pytest.mark.requirement("S7-14")
+def test_a_page_header_that_hides_rows_is_corruption(tmp_path):
+    """The checksum of a page does not cover its header."""
+    batch = pyarrow.RecordBatch.from_pydict({"n": list(range(5))})
+    spec = WriterSpec(PosixStorage(str(tmp_path)), "s", "w", "m", ("data",), "parquet", ("n",), hashed=False)
+    _, (file,), _ = _write_files(spec, 0, "data", iter([batch]))
+    stored = (StoredFile(file["path"], file["bytes"], file["footer"]),)
+    manifest = Manifest("s", 0, 1, 1, "w", 5, file["bytes"], None, stored, 0.0, 0.0)
+    content = (tmp_path / file["path"]).read_bytes()
+    for place in range(8 * 100):
+        changed = bytearray(content)
+        changed[place // 8] ^= 1 << place % 8
+        (tmp_path / file["path"]).write_bytes(changed)
+        if manifest.corrupt(spec.storage) is None:
+            table = pyarrow.parquet.read_table(tmp_path / file["path"], page_checksum_verification=True)
+            assert table["n"].to_pylist() == list(range(5))
