@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
+import pyarrow.parquet
 import pytest
 from pyspark import cloudpickle
 
 from rekindle.runtime.stage_run import by_value
 from rekindle.runtime.storage import PosixStorage, S3Storage, Storage
-from rekindle.runtime.task import WriterSpec, _sums, make_writer
+from rekindle.runtime.task import WriterSpec, _FileSink, _sums, make_writer
 
 STORAGES: dict[str, Callable[[Path], Storage]] = {
     "folder": lambda folder: PosixStorage(str(folder)),
@@ -51,3 +52,24 @@ def test_sums_do_not_depend_on_order_and_one_notices_what_the_other_does_not():
     first, cancelling = sums([5, 7]), sums([4, 8])
     assert first[0] == cancelling[0]
     assert first[1] != cancelling[1]
+
+
+def test_floating_columns_have_no_statistics_and_dictionaries_and_all_others_have(tmp_path):
+    """NaN is missing in pyarrow's statistics: a filter for what is greater than 5 would pass over it."""
+    kinds = {"a.b": pyarrow.int32(), "x": pyarrow.float64()}
+    nested = {
+        "s": pyarrow.struct([("y", pyarrow.float32()), ("q", pyarrow.list_(pyarrow.string()))]),
+        "m": pyarrow.map_(pyarrow.string(), pyarrow.struct([("z", pyarrow.float64()), ("w", pyarrow.int8())])),
+    }
+    row = {"a.b": 1, "x": float("nan"), "s": {"y": 1.0, "q": ["t"]}, "m": [("k", {"z": 1.0, "w": 1})]}
+    storage = PosixStorage(str(tmp_path))
+    spec = WriterSpec(storage, "stage", "writer", "manifests", ("data",), "parquet", tuple(row), hashed=False)
+    with _FileSink(spec, 0, "data") as sink:
+        sink.write(pyarrow.RecordBatch.from_pylist([row, row], pyarrow.schema(kinds | nested)))
+        (file,) = sink.close()
+    group = pyarrow.parquet.ParquetFile(tmp_path / file["path"]).metadata.row_group(0)
+    columns = [group.column(position) for position in range(group.num_columns)]
+    bare = {column.path_in_schema for column in columns if not column.is_stats_set and not column.has_dictionary_page}
+    full = {column.path_in_schema for column in columns if column.is_stats_set and column.has_dictionary_page}
+    assert bare == {"x", "s.y", "m.key_value.value.z"}
+    assert full == {"a.b", "s.q.list.element", "m.key_value.key", "m.key_value.value.w"}
