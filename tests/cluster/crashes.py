@@ -116,10 +116,7 @@ class Life:
 
     async def _wait(self, name: str, seen: Any) -> Object | None:
         while True:
-            try:
-                body: Object | None = await self.kube.get(SPARK_APPLICATION, self.namespace, name)
-            except Gone:
-                body = None
+            body = await self.kube.find(SPARK_APPLICATION, self.namespace, name)
             if seen(body):
                 return body
             await asyncio.sleep(0.05)
@@ -154,10 +151,7 @@ class Life:
 
     async def _is_seen_running(self, pod: Object) -> bool:
         owner = pod["metadata"]["ownerReferences"][0]["name"]
-        try:
-            return _state(await self.kube.get(SPARK_APPLICATION, self.namespace, owner)) == "RUNNING"
-        except Gone:
-            return False
+        return _state(await self.kube.find(SPARK_APPLICATION, self.namespace, owner)) == "RUNNING"
 
 
 def _state(body: Object | None) -> str | None:

@@ -77,6 +77,13 @@ class Kube:
         """The object. Raises Gone."""
         return await self._call("GET", resource.path(namespace, name))
 
+    async def find(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
+        """The object, None where it is not there."""
+        try:
+            return await self.get(resource, namespace, name)
+        except Gone:
+            return None
+
     async def list_all(self, resource: Resource, namespace: str | None, selector: str = "") -> tuple[list[Object], str]:
         """All objects, page by page, and the version that a watch goes on from."""
         items: list[Object] = []

@@ -9,7 +9,7 @@ import logging
 import time
 
 from rekindle.controller.clock import format_micro_time
-from rekindle.controller.kube import Gone, Kube, KubeError, Taken
+from rekindle.controller.kube import Kube, KubeError, Taken
 from rekindle.controller.resources import LEASE, Object
 
 log = logging.getLogger(__name__)
@@ -78,10 +78,8 @@ class LeaseElection:
 
     async def _try(self) -> str:
         """Take or renew the Lease if it is free, over or ours; the name of its holder."""
-        try:
-            lease = await self._kube.get(LEASE, self._namespace, self._name)
-        except Gone:
-            lease = {"metadata": {"name": self._name}, "spec": {}}
+        found = await self._kube.find(LEASE, self._namespace, self._name)
+        lease = found or {"metadata": {"name": self._name}, "spec": {}}
         spec = lease["spec"]
         holder = str(spec.get("holderIdentity") or "")
         if holder and holder != self._identity and not self._is_over(lease):

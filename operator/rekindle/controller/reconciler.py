@@ -149,7 +149,7 @@ class Reconciler:
         pod = self._pods.get(Key(view.namespace, names.driver_pod))
         is_over = view.status.application_state.state.is_terminal
         if pod is None and not is_over:
-            pod = await self._live(POD, view.namespace, names.driver_pod)
+            pod = await self._kube.find(POD, view.namespace, names.driver_pod)
         info = view.status.driver_info
         if pod is not None and (uid_of(pod) == info.pod_uid or (not info.pod_uid and is_owned_by(pod, view.uid))):
             return await self._facts(pod)  # also one whose owner somebody took away since it was seen: it runs on
@@ -167,13 +167,7 @@ class Reconciler:
         if self._nodes is None or not name:
             return None
         node = self._nodes.get(Key("", name))
-        return node if node is not None and is_well(node) else await self._live(NODE, None, name)
-
-    async def _live(self, resource: Resource, namespace: str | None, name: str) -> Object | None:
-        try:
-            return await self._kube.get(resource, namespace, name)
-        except Gone:
-            return None
+        return node if node is not None and is_well(node) else await self._kube.find(NODE, None, name)
 
     async def _other_drivers(self, view: View, driver: DriverFacts | None) -> list[DriverFacts]:
         """Drivers of this application that are not the present one, and not proven gone."""
@@ -287,7 +281,7 @@ class Reconciler:
         try:
             await self._kube.create(made.resource, view.namespace, made.body)
         except (Taken, Refused) as error:
-            there = await self._live(made.resource, view.namespace, made.name)
+            there = await self._kube.find(made.resource, view.namespace, made.name)
             if there is None and isinstance(error, Taken):
                 raise Unavailable(error.status, str(error)) from None
             if there is None or not is_owned_by(there, view.uid):
@@ -341,7 +335,7 @@ class Reconciler:
             pods = [pod for pod in self._executors(view, view.driver) if not _stays(view, pod)]
             await asyncio.gather(*(delete(POD, pod) for pod in pods))
             for resource, name in ((SERVICE, names.service), (CONFIG_MAP, names.config_map)):
-                there = await self._live(resource, view.namespace, name)
+                there = await self._kube.find(resource, view.namespace, name)
                 if there is not None and is_owned_by(there, view.uid):
                     await delete(resource, there)
 

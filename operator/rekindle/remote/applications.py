@@ -79,12 +79,12 @@ async def list_applications(kube: Kube, namespace: str | None) -> list[Object]:
 
 async def get(kube: Kube, namespace: str, name: str) -> Object:
     """One application. RemoteError where there is none."""
-    try:
-        return await kube.get(SPARK_APPLICATION, namespace, name)
-    except Gone:
+    body = await kube.find(SPARK_APPLICATION, namespace, name)
+    if body is None:
         raise RemoteError(
             f"no application {name} in namespace {namespace}; `rekindle list --all-namespaces` shows all there are"
-        ) from None
+        )
+    return body
 
 
 async def follow(kube: Kube, namespace: str, name: str) -> AsyncIterator[ApplicationStatus]:
@@ -117,11 +117,8 @@ async def delete(kube: Kube, namespace: str, name: str, *, wait: float) -> None:
     await kube.delete(SPARK_APPLICATION, namespace, name, uid=uid_of(body))
     deadline = time.monotonic() + wait
     while time.monotonic() < deadline:
-        try:
-            there = await kube.get(SPARK_APPLICATION, namespace, name)
-        except Gone:
-            return
-        if uid_of(there) != uid_of(body):
+        there = await kube.find(SPARK_APPLICATION, namespace, name)
+        if there is None or uid_of(there) != uid_of(body):
             return
         await asyncio.sleep(_EVERY / 4)
     if wait:
