@@ -11,10 +11,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.on_kubernetes.application import EXECUTORS, IMAGE, manifest
+from benchmarks.on_kubernetes.application import EXECUTORS, manifest
 from rekindle.controller.informer import Informer
 from rekindle.controller.kube import Gone, Kube
+from rekindle.controller.reading import state_of
 from rekindle.controller.resources import POD, SPARK_APPLICATION, Object, labels_of, owner_reference
+from tests.kind import kubelet
 from tests.kind.processes import Failed
 
 
@@ -66,7 +68,7 @@ class Fleet:
             await self.kube.patch(POD, self.namespace, pod, {"status": status}, subresource="status")
 
     def states(self) -> Counter[str]:
-        return Counter(map(_state, self.applications))
+        return Counter(map(state_of, self.applications))
 
     def waits(self) -> list[float]:
         """Seconds from each apply until the driver's pod was seen."""
@@ -86,8 +88,8 @@ class Fleet:
     def _application_changed(self, before: Object | None, after: Object | None) -> None:
         if after is None:
             self.gone += 1
-        elif (state := _state(after)) != _state(before or {}):
-            if state not in ("", "SUBMITTED", "RUNNING", "COMPLETED"):
+        elif (state := state_of(after)) != state_of(before or {}):
+            if state not in ("NEW", "SUBMITTED", "RUNNING", "COMPLETED"):
                 self.do(_fail(f"{after['metadata']['name']} is {state}: {json.dumps(after['status'])}"))
             self.entered(state, after)
 
@@ -103,7 +105,7 @@ class Lives(Fleet):
         self._told: dict[str, float] = {}
 
     def driver_made(self, pod: Object) -> None:
-        self._tell(pod["metadata"]["name"], _running())
+        self._tell(pod["metadata"]["name"], kubelet.running())
 
     def _tell(self, pod: str, status: Object) -> None:
         self._told[pod] = time.monotonic()
@@ -114,7 +116,7 @@ class Lives(Fleet):
         if state in ("RUNNING", "COMPLETED"):
             self.reactions.append(time.monotonic() - self._told[pod])
         if state == "RUNNING":
-            self._tell(pod, _succeeded())
+            self._tell(pod, kubelet.ended(0))
         elif state == "COMPLETED":
             self.do(self.kube.delete(SPARK_APPLICATION, self.namespace, application["metadata"]["name"]))
 
@@ -132,14 +134,10 @@ class Standing(Fleet):
         )
 
     async def _run(self, driver: Object) -> None:
-        await self.say_of(driver["metadata"]["name"], _running())
+        await self.say_of(driver["metadata"]["name"], kubelet.running())
         for number in range(1, EXECUTORS + 1):
             executor = await self.kube.create(POD, self.namespace, _executor(driver, number))
-            await self.say_of(executor["metadata"]["name"], _running("spark-kubernetes-executor"))
-
-
-def _state(application: Object) -> str:
-    return str((application.get("status") or {}).get("applicationState", {}).get("state", ""))
+            await self.say_of(executor["metadata"]["name"], kubelet.running(kubelet.EXECUTOR))
 
 
 def _executor(driver: Object, number: int) -> Object:
@@ -149,23 +147,8 @@ def _executor(driver: Object, number: int) -> Object:
         "labels": {**labels_of(driver), "spark-role": "executor", "spark-exec-id": str(number)},
         "ownerReferences": [owner_reference(driver, POD)],
     }
-    container = {**driver["spec"]["containers"][0], "name": "spark-kubernetes-executor"}
+    container = {**driver["spec"]["containers"][0], "name": kubelet.EXECUTOR}
     return {"metadata": metadata, "spec": {**driver["spec"], "containers": [container]}}
-
-
-def _running(container: str = "spark-kubernetes-driver") -> Object:
-    return _pod_status("Running", container, {"running": {}})
-
-
-def _succeeded() -> Object:
-    ended = {"terminated": {"exitCode": 0, "reason": "Completed"}}
-    return _pod_status("Succeeded", "spark-kubernetes-driver", ended)
-
-
-def _pod_status(phase: str, container: str, state: Object) -> Object:
-    ready = "running" in state
-    told = {"name": container, "image": IMAGE, "imageID": "", "ready": ready, "restartCount": 0, "state": state}
-    return {"phase": phase, "containerStatuses": [told]}
 
 
 async def _fail(what: str) -> None:

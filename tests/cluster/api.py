@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed
 
@@ -131,7 +132,7 @@ class Application:
     def log(self, attempt: int | None = None) -> str:
         pod = self.driver(attempt)
         assert pod is not None
-        return kubectl("logs", pod["metadata"]["name"], "-n", self.namespace, "-c", "spark-kubernetes-driver")
+        return kubectl("logs", pod["metadata"]["name"], "-n", self.namespace, "-c", kubelet.DRIVER)
 
     def events(self) -> list[Object]:
         field = f"regarding.uid={self.body['metadata']['uid']}"

@@ -14,11 +14,11 @@ from typing import Any
 
 from rekindle.controller.kube import Gone, Kube, Taken
 from rekindle.controller.operator import Operator
+from rekindle.controller.reading import state_of
 from rekindle.controller.resources import EVENT, LEASE, POD, SPARK_APPLICATION, Object, Resource, uid_of
 from rekindle.controller.settings import OperatorSettings
+from tests.kind import kubelet
 
-RUNNING, KILLED, DONE = "running", "killed", "done"
-_CONTAINER = "spark-kubernetes-driver"
 _NOT_COUNTED = (EVENT, LEASE)
 
 
@@ -87,7 +87,7 @@ class Life:
         kubelet = asyncio.create_task(self._kubelet())
         try:
             await self.kube.create(SPARK_APPLICATION, self.namespace, manifest)
-            ended = await self._wait(name, lambda body: _state(body) in ("COMPLETED", "FAILED"))
+            ended = await self._wait(name, lambda body: state_of(body or {}) in ("COMPLETED", "FAILED"))
             await self.kube.delete(SPARK_APPLICATION, self.namespace, name)
             await self._wait(name, lambda body: body is None)
         finally:
@@ -137,11 +137,9 @@ class Life:
     async def _advance(self, pod: Object) -> None:
         phase = (pod.get("status") or {}).get("phase", "Pending")
         if phase == "Pending":
-            status = {"phase": "Running", "containerStatuses": [_container({"running": {}})]}
+            status = kubelet.running()
         elif phase == "Running" and await self._is_seen_running(pod):
-            code = 137 if pod["metadata"]["labels"]["rekindle.dev/attempt"] == "1" else 0
-            ended = {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
-            status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": [_container(ended)]}
+            status = kubelet.ended(137 if pod["metadata"]["labels"]["rekindle.dev/attempt"] == "1" else 0)
         else:
             return
         with contextlib.suppress(Gone, Taken):
@@ -151,22 +149,7 @@ class Life:
 
     async def _is_seen_running(self, pod: Object) -> bool:
         owner = pod["metadata"]["ownerReferences"][0]["name"]
-        return _state(await self.kube.find(SPARK_APPLICATION, self.namespace, owner)) == "RUNNING"
-
-
-def _state(body: Object | None) -> str | None:
-    return ((body or {}).get("status") or {}).get("applicationState", {}).get("state")
-
-
-def _container(state: Object) -> Object:
-    return {
-        "name": _CONTAINER,
-        "image": "x",
-        "imageID": "",
-        "ready": "running" in state,
-        "restartCount": 0,
-        "state": state,
-    }
+        return state_of(await self.kube.find(SPARK_APPLICATION, self.namespace, owner) or {}) == "RUNNING"
 
 
 @contextlib.contextmanager

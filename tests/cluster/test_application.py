@@ -3,6 +3,7 @@
 import pytest
 
 from tests.cluster.deployment import NAMESPACE, RELEASE
+from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 
 pytestmark = pytest.mark.timeout(600)
@@ -13,7 +14,7 @@ SLOW = ("1000", "3", "6")
 def kill_driver(application) -> None:
     """SIGKILL for the driver's JVM, as the kernel does it."""
     pod = application.driver()["metadata"]["name"]
-    kubectl("exec", pod, "-n", application.namespace, "-c", "spark-kubernetes-driver", "--", "pkill", "-KILL", "java")
+    kubectl("exec", pod, "-n", application.namespace, "-c", kubelet.DRIVER, "--", "pkill", "-KILL", "java")
 
 
 def kill_operator() -> None:

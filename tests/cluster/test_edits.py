@@ -8,29 +8,24 @@ from typing import Any
 import pytest
 
 from tests.cluster.api import Application, get, until
+from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 
 pytestmark = pytest.mark.timeout(300)
 
-CONTAINER = "spark-kubernetes-driver"
 NOWHERE = {"nodeSelector": {"there-is": "no-such-node"}}
 PATIENT = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 3600}
 HOLD = "rekindle.test/hold"
 
 
-def say(app: Application, phase: str, **state: Any) -> None:
-    """What a kubelet would write into the status of the driver's pod."""
+def say(app: Application, status: dict[str, Any]) -> None:
+    """What a kubelet would of the driver's pod."""
     pod = until("a driver", app.driver, 30, tell=app.tell)["metadata"]["name"]
-    container = {"name": CONTAINER, "image": "x", "imageID": "x", "ready": False, "restartCount": 0, "state": state}
-    patch(app, pod, {"status": {"phase": phase, "containerStatuses": [container]}}, "--subresource=status")
+    patch(app, pod, {"status": status}, "--subresource=status")
 
 
 def patch(app: Application, pod: str, change: dict[str, Any], *options: str) -> None:
     kubectl("patch", "pod", pod, "-n", app.namespace, "--type=merge", "-p", json.dumps(change), *options)
-
-
-def ended(code: int) -> dict[str, Any]:
-    return {"terminated": {"exitCode": code, "reason": "Error" if code else "Completed"}}
 
 
 def submitted(app: Application) -> None:
@@ -38,13 +33,13 @@ def submitted(app: Application) -> None:
 
 
 def running(app: Application) -> None:
-    say(app, "Running", running={})
+    say(app, kubelet.running())
     app.wait_for("RUNNING", seconds=30)
 
 
 def pending_rerun(app: Application) -> None:
     running(app)
-    say(app, "Failed", **ended(137))
+    say(app, kubelet.ended(137))
     app.wait_for("PENDING_RERUN", seconds=30)
 
 
@@ -75,13 +70,13 @@ def invalidating(app: Application) -> None:
 
 def completed(app: Application) -> None:
     running(app)
-    say(app, "Succeeded", **ended(0))
+    say(app, kubelet.ended(0))
     app.wait_for("COMPLETED", seconds=30)
 
 
 def failed(app: Application) -> None:
     running(app)
-    say(app, "Failed", **ended(1))
+    say(app, kubelet.ended(1))
     app.wait_for("FAILED", seconds=30)
 
 
@@ -115,7 +110,7 @@ def test_edited_it_runs_the_new_spec(placed):
         placed.edit(suspend=False)
     placed.wait_until("the next attempt", lambda now: now["attempt"] == attempt + 1, 30)
     driver = until("its driver", placed.driver, 30)
-    arguments = next(one["args"] for one in driver["spec"]["containers"] if one["name"] == CONTAINER)
+    arguments = next(one["args"] for one in driver["spec"]["containers"] if one["name"] == kubelet.DRIVER)
     assert arguments[-1] == "after"
 
 
@@ -137,5 +132,5 @@ def test_deleted_it_goes_and_leaves_nothing(placed):
 def test_its_time_to_live_ends_it(application):
     app = application("expired", driver=NOWHERE, timeToLiveSeconds=1).apply()
     running(app)
-    say(app, "Succeeded", **ended(0))
+    say(app, kubelet.ended(0))
     until("it is gone", lambda: get("sparkapplication", app.name, app.namespace) is None, 30)

@@ -94,6 +94,11 @@ class SpecReader:
         return known
 
 
+def state_of(body: Object) -> str:
+    """The state as it is stored, whatever else is; NEW where there is none yet."""
+    return str((body.get("status") or {}).get("applicationState", {}).get("state") or "NEW")
+
+
 def read_status(body: Object) -> ApplicationStatus:
     """The stored status; one that cannot be read counts as none, and the objects of the attempts tell the rest."""
     return parse_status(body)[0]

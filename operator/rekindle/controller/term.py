@@ -16,7 +16,7 @@ from rekindle.controller.handlers import registry_for, settings_of
 from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.metrics import Metrics
-from rekindle.controller.reading import read_status
+from rekindle.controller.reading import read_status, state_of
 from rekindle.controller.reconciler import Reconciler
 from rekindle.controller.resources import NODE, POD, SPARK_APPLICATION, Key, Object, condition_of, key_of, labels_of
 from rekindle.controller.settings import OperatorSettings
@@ -166,11 +166,7 @@ class Term:
 
     def _tally(self) -> Counter[tuple[str, str]]:
         """Applications by namespace and state."""
-        return Counter((body["metadata"]["namespace"], _state(body)) for body in self._store)
-
-
-def _state(body: Object) -> str:
-    return str((body.get("status") or {}).get("applicationState", {}).get("state") or "NEW")
+        return Counter((body["metadata"]["namespace"], state_of(body)) for body in self._store)
 
 
 def _pods_of(kube: Kube, namespace: str | None) -> Informer:
