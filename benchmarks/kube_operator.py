@@ -37,8 +37,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.on_kubernetes.application import EXECUTORS, spark_submit, spark_submit_environment
-from benchmarks.on_kubernetes.cluster import check_undisturbed, namespace, prepared, server, why_not
+from benchmarks.on_kubernetes.application import EXECUTORS, spark_submit_of
+from benchmarks.on_kubernetes.cluster import check_undisturbed, namespace, prepared, why_not
 from benchmarks.on_kubernetes.fleet import Fleet, Lives, Standing
 from benchmarks.on_kubernetes.processes import Child, OperatorProcess, adopt_orphans, total
 from benchmarks.results import markdown
@@ -46,6 +46,7 @@ from rekindle.controller.kube import Kube, KubeError
 from rekindle.local.watchdog import Watchdog
 from tests.kind.kubectl import kubeconfig, kubectl
 from tests.kind.processes import Failed, say
+from tests.kind.spark_submit import spark_submit_environment
 
 RESULTS = Path(__file__).resolve().parents[1] / ".build" / "bench" / "operator.json"
 LOOKS = "rekindle_reconciles_total"
@@ -101,7 +102,7 @@ async def submission(bench: Bench) -> dict[str, Any]:
 
 
 async def their_turn(name: str, fleet: Fleet, operator: OperatorProcess, bench: Bench) -> Submission:
-    command = spark_submit(name, fleet.namespace, server())
+    command = spark_submit_of(name, fleet.namespace)
     with Child(command, spark_submit_environment(), "spark-submit", bench.watchdog) as child:
         await operator.until("spark-submit ended", lambda: child.poll() is not None, 180)
         seconds = time.monotonic() - child.began

@@ -57,11 +57,6 @@ def check_undisturbed() -> None:
         raise Failed("an operator was installed or scaled up meanwhile: these figures are worth nothing")
 
 
-def server() -> str:
-    """The address of the API server."""
-    return kubectl("config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
-
-
 @contextmanager
 def prepared() -> Iterator[None]:
     """The kinds are there, and stay; an installed operator does not work meanwhile."""

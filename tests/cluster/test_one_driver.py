@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 
 import pytest
 
@@ -23,13 +22,9 @@ def without_the_installed_operator(installed):
     scale = ("scale", "deployment", RELEASE, "-n", NAMESPACE)
     kubectl(*scale, "--replicas=0")
     kubectl("wait", "pods", "-n", NAMESPACE, "--for=delete", "--all", "--timeout=60s", timeout=70)
-    before = os.environ.get("KUBECONFIG")
-    os.environ["KUBECONFIG"] = str(kubeconfig())
-    yield
-    if before is None:
-        del os.environ["KUBECONFIG"]
-    else:
-        os.environ["KUBECONFIG"] = before
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KUBECONFIG", str(kubeconfig()))
+        yield
     kubectl(*scale, "--replicas=1")
     kubectl("rollout", "status", f"deployment/{RELEASE}", "-n", NAMESPACE, "--timeout=90s", timeout=100)
 

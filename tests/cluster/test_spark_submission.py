@@ -1,18 +1,19 @@
 """Our submission beside Spark's own: the same application, sent by spark-submit and by us."""
 
-import json
-import os
 import subprocess
 from typing import Any
 
 import pytest
 
-from rekindle.local.java import spark_home
 from tests.cluster.api import Application, get, items, until
 from tests.cluster.deployment import JOBS
-from tests.kind.kubectl import kubeconfig, kubectl
+from tests.kind import kubelet
+from tests.kind.kubectl import kubectl
+from tests.kind.spark_submit import spark_submit, spark_submit_environment
 
 pytestmark = pytest.mark.timeout(600)
+
+MAIN = "local:///opt/spark/examples/src/main/python/pi.py"
 
 OURS = {
     "labels": {
@@ -67,7 +68,6 @@ def reference(installed):
         "spark.kubernetes.container.image.pullPolicy": "IfNotPresent",
         "spark.kubernetes.authenticate.driver.serviceAccountName": "spark",
         "spark.kubernetes.driver.pod.name": name,
-        "spark.kubernetes.submission.waitAppCompletion": "false",
         "spark.executor.instances": "1",
         "spark.executor.memory": "600m",
         "spark.executor.cores": "1",
@@ -76,20 +76,15 @@ def reference(installed):
         "spark.driver.cores": "1",
         "spark.kubernetes.driver.request.cores": "100m",
     }
-    command = [str(spark_home() / "bin" / "spark-submit"), "--deploy-mode", "cluster", "--name", "beside"]
-    server = json.loads(kubectl("config", "view", "--minify", "-o", "json"))["clusters"][0]["cluster"]["server"]
-    command += ["--master", f"k8s://{server}", *(part for pair in conf.items() for part in ("--conf", "=".join(pair)))]
-    command += ["local:///opt/spark/examples/src/main/python/pi.py", "2"]
-    mine = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
-    environment = {**mine, "KUBECONFIG": str(kubeconfig())}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    command = spark_submit("beside", conf, MAIN, "2")
+    done = subprocess.run(command, env=spark_submit_environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     yield until("Spark's driver pod", lambda: get("pod", name, JOBS), 30)
     kubectl("delete", "pod", name, "-n", JOBS, "--ignore-not-found", "--wait=false")
 
 
 def spark_container(pod: dict[str, Any]) -> dict[str, Any]:
-    return next(one for one in pod["spec"]["containers"] if one["name"] == "spark-kubernetes-driver")
+    return next(one for one in pod["spec"]["containers"] if one["name"] == kubelet.DRIVER)
 
 
 def properties_of(pod: dict[str, Any]) -> dict[str, str]:
@@ -107,8 +102,7 @@ def service_of(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_our_driver_is_the_one_that_sparks_own_submission_makes(reference, application):
-    main = "local:///opt/spark/examples/src/main/python/pi.py"
-    app: Application = application("beside", mainApplicationFile=main, arguments=["2"], sparkConf={}).apply()
+    app: Application = application("beside", mainApplicationFile=MAIN, arguments=["2"], sparkConf={}).apply()
     pod = app.wait_until("a driver", lambda status: app.driver())
     ours, theirs = spark_container(pod), spark_container(reference)
     sparks_properties = properties_of(reference)
