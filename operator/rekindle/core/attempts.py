@@ -11,7 +11,8 @@ from rekindle.core.events import (
     FailureCause,
     FailureKind,
 )
-from rekindle.core.execution import Execution, ExecutionState, ExecutionVertex
+from rekindle.core.execution import Execution, ExecutionState
+from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import ExecutionAttemptID, ResultPartitionID
 from rekindle.core.job_state import JobState
 from rekindle.core.regions import Subtasks, together

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from rekindle.core.execution import ExecutionVertices
+from rekindle.core.execution_job_vertex import ExecutionVertices
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, ResultKind
 from rekindle.core.partitions import ResultPartitions
 from rekindle.core.regions import PipelinedRegions, Subtasks, together

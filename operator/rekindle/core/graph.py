@@ -17,7 +17,9 @@ from rekindle.core import events as ev
 from rekindle.core.actions import Action
 from rekindle.core.attempts import AttemptHandler
 from rekindle.core.blocklist import BlockedNode
-from rekindle.core.execution import Execution, ExecutionJobVertex, ExecutionState, ExecutionVertex
+from rekindle.core.execution import Execution, ExecutionState
+from rekindle.core.execution_job_vertex import ExecutionJobVertex
+from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.failover import FailoverStrategy
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.invariants import check

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rekindle.core.execution import ExecutionJobVertex, ExecutionState, InvariantViolation
+from rekindle.core.execution import ExecutionState, InvariantViolation
+from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.core.job_graph import ResultKind
 from rekindle.core.job_state import JobState

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from rekindle.core.actions import Action, Cancel, Fail
 from rekindle.core.blocklist import Blocklist
 from rekindle.core.budget import FailureBudget
-from rekindle.core.execution import ExecutionState, ExecutionVertex, ExecutionVertices
+from rekindle.core.execution import ExecutionState
+from rekindle.core.execution_job_vertex import ExecutionVertices
+from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.failover import FailoverStrategy, RestartAllStrategy, RestartPipelinedRegionStrategy
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.job_graph import JobGraph

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from rekindle.core.actions import Action
 from rekindle.core.events import DriverLost, FailureKind, NodeLost, PartitionsLost, RerunRequested
-from rekindle.core.execution import ExecutionJobVertex, ExecutionState, ExecutionVertex
+from rekindle.core.execution import ExecutionState
+from rekindle.core.execution_job_vertex import ExecutionJobVertex
+from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_state import JobState
 from rekindle.core.regions import Subtasks, together

@@ -30,7 +30,8 @@ from operator import attrgetter
 from statistics import NormalDist, fmean, median
 
 from rekindle.core.events import SlowTasksFound
-from rekindle.core.execution import Execution, ExecutionVertex
+from rekindle.core.execution import Execution
+from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.options import NodeAwareOptions
 from rekindle.core.slow_tasks import GraphView, Slow

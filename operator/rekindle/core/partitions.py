@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from rekindle.core.events import PartitionOutput
-from rekindle.core.execution import ExecutionVertices
+from rekindle.core.execution_job_vertex import ExecutionVertices
 from rekindle.core.ids import ResultPartitionID
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, ResultKind
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from rekindle.core.actions import Action, Cancel, Restart, Spare
-from rekindle.core.execution import ExecutionJobVertex, ExecutionState, ExecutionVertices
+from rekindle.core.execution import ExecutionState
+from rekindle.core.execution_job_vertex import ExecutionJobVertex, ExecutionVertices
 from rekindle.core.failover import FailoverStrategy, Reach
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import JobGraph

@@ -9,7 +9,7 @@ BLOCKING result waits for the whole result, also where it reads one partition of
 from __future__ import annotations
 
 from rekindle.core.actions import Deployment
-from rekindle.core.execution import ExecutionVertices
+from rekindle.core.execution_job_vertex import ExecutionVertices
 from rekindle.core.job_graph import JobEdge, JobGraph
 from rekindle.core.regions import Group, PipelinedRegions
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rekindle.core.events import SlowTasksFound
-from rekindle.core.execution import ExecutionJobVertex
+from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.options import SlowTaskDetectorOptions
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rekindle.core.execution import ExecutionVertices
+from rekindle.core.execution_job_vertex import ExecutionVertices
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph
 from rekindle.core.partitions import ResultPartitions
 from rekindle.core.regions import PipelinedRegions, Subtasks

@@ -8,7 +8,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from rekindle.core.events import FailureCause, FailureKind
-from rekindle.core.execution import ExecutionState, ExecutionVertex
+from rekindle.core.execution import ExecutionState
+from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.job_graph import JobVertex
 from rekindle.core.options import SpeculationOptions
 

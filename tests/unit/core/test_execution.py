@@ -6,14 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.core.execution import (
-    Execution,
-    ExecutionState,
-    ExecutionVertex,
-    ExecutionVertices,
-    FinishingOrder,
-    InvariantViolation,
-)
+from rekindle.core.execution import Execution, ExecutionState, InvariantViolation
+from rekindle.core.execution_job_vertex import ExecutionVertices, FinishingOrder
+from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.job_graph import JobVertex
 
