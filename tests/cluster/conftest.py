@@ -51,9 +51,7 @@ def programs() -> str:
 
 
 @pytest.fixture
-def application(
-    installed: Images, programs: str, request: pytest.FixtureRequest
-) -> Iterator[Callable[..., Application]]:
+def application(installed: Images, programs: str) -> Iterator[Callable[..., Application]]:
     """Makes manifests of small Python applications; what was applied is deleted afterwards."""
     made: list[Application] = []
 

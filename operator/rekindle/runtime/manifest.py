@@ -57,7 +57,7 @@ class StoredFile:
 class Manifest:
     """A stored partition. `task` is Spark's task attempt id, unique within one driver's life.
 
-    `digest` is `rows-sum1-sum2` in hexadecimal (see `digest.py`), None where the types cannot be hashed.
+    `digest` is `rows-sum1-sum2` in hexadecimal, None where the types cannot be hashed.
     """
 
     stage: str
