@@ -65,7 +65,7 @@ def resumed(store: Store) -> JobMaster:
         blocklist=BlocklistOptions(),
     )
     master = JobMaster.__new__(JobMaster)
-    master.state = RunState(built, None, run, core, None, None, dict(run.facts.schemas))  # type: ignore[arg-type]
+    master.state = RunState(built, None, run, core, None, None, dict(run.facts.schemas), {})  # type: ignore[arg-type]
     master._observer, master._actor, master._attempt = Observer(master.state), Actor(master.state), 1
     master._start()
     return master
