@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from rekindle.controller.clock import format_micro_time
+from rekindle.controller.decision import Said
 from rekindle.controller.kube import Kube, KubeError
-from rekindle.controller.lifecycle import Said
 from rekindle.controller.resources import EVENT, SPARK_APPLICATION, Object
 from rekindle.controller.text import shortened
 

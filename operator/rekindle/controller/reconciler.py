@@ -14,12 +14,7 @@ from secrets import token_hex
 
 from rekindle.api.application_status import ApplicationState, ApplicationStatus
 from rekindle.controller.clock import parse_time
-from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts, is_well, vanished
-from rekindle.controller.event_recorder import EventRecorder
-from rekindle.controller.executor_facts import executor_facts
-from rekindle.controller.informer import Informer, Union
-from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken, Unavailable
-from rekindle.controller.lifecycle import (
+from rekindle.controller.decision import (
     CleanUp,
     Decision,
     DeleteApplication,
@@ -30,8 +25,13 @@ from rekindle.controller.lifecycle import (
     Step,
     Submit,
     View,
-    decide,
 )
+from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts, is_well, vanished
+from rekindle.controller.event_recorder import EventRecorder
+from rekindle.controller.executor_facts import executor_facts
+from rekindle.controller.informer import Informer, Union
+from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken, Unavailable
+from rekindle.controller.lifecycle import decide
 from rekindle.controller.logs import looked_at
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.reading import SpecReader, parse_status

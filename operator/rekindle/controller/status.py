@@ -88,6 +88,11 @@ def with_driver(status: ApplicationStatus, facts: DriverFacts) -> ApplicationSta
     return status.model_copy(update={"driver_info": info})
 
 
+def says_the_same(before: Condition | None, after: Condition | None) -> bool:
+    """As stored: long texts are cut there."""
+    return before is not None and after is not None and (before.status, before.message) == (after.status, after.message)
+
+
 def new_attempt(
     status: ApplicationStatus, names: AttemptNames, namespace: str, digest: str, now: float
 ) -> ApplicationStatus:

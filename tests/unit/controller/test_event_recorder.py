@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from rekindle.controller import event_recorder
+from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
-from rekindle.controller.lifecycle import Said
 from rekindle.controller.resources import EVENT, Object
 from tests.unit.controller.api_server import ApiServer, What, served, until
 

@@ -8,9 +8,10 @@ from rekindle.api.application_status import ApplicationState as State
 from rekindle.api.application_status import ApplicationStatus, FailureCause, RestartCounts
 from rekindle.api.restart_policy import RestartPolicy
 from rekindle.controller.clock import format_time
+from rekindle.controller.decision import CleanUp, DeleteDriver, Submit
 from rekindle.controller.driver_facts import vanished
 from rekindle.controller.executor_facts import executor_facts
-from rekindle.controller.lifecycle import CleanUp, DeleteDriver, Submit, decide
+from rekindle.controller.lifecycle import decide
 from rekindle.controller.restarts import Again, after_failure
 from tests.unit.controller.world import (
     RUNNING,

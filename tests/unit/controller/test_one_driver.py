@@ -5,8 +5,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rekindle.api.application_status import ApplicationState as State
+from rekindle.controller.decision import Decision, DeleteDriver, Submit
 from rekindle.controller.driver_facts import driver_facts
-from rekindle.controller.lifecycle import Decision, DeleteDriver, Submit, decide
+from rekindle.controller.lifecycle import decide
 from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest, node
 
 POLICIES = [

@@ -28,7 +28,7 @@ THIEF = {"holderIdentity": "thief", "leaseDurationSeconds": 3600}
 def _short_pauses(monkeypatch):
     monkeypatch.setattr("rekindle.controller.informer._FIRST_PAUSE", 0.01)
     monkeypatch.setattr("rekindle.controller.work_queue._FIRST_BACKOFF", 0.05)
-    monkeypatch.setattr("rekindle.controller.lifecycle._LOOK_AGAIN", 3600.0)  # what is seen is seen by a watch
+    monkeypatch.setattr("rekindle.controller.attempts._LOOK_AGAIN", 3600.0)  # what is seen is seen by a watch
 
 
 class Process:

@@ -7,9 +7,7 @@ from typing import Any
 
 from rekindle.api.application_status import ApplicationState, ApplicationStatus
 from rekindle.controller.clock import format_time
-from rekindle.controller.driver_facts import DriverFacts, driver_facts, vanished
-from rekindle.controller.executor_facts import executor_facts
-from rekindle.controller.lifecycle import (
+from rekindle.controller.decision import (
     CleanUp,
     Decision,
     DeleteApplication,
@@ -18,8 +16,10 @@ from rekindle.controller.lifecycle import (
     ReleaseFinalizer,
     Submit,
     View,
-    decide,
 )
+from rekindle.controller.driver_facts import DriverFacts, driver_facts, vanished
+from rekindle.controller.executor_facts import executor_facts
+from rekindle.controller.lifecycle import decide
 from rekindle.controller.reading import read_spec
 from rekindle.controller.submission.driver_pod import CONTAINER
 from rekindle.controller.submission.names import LABEL_ATTEMPT, AttemptNames
