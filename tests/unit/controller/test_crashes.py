@@ -14,6 +14,7 @@ import pytest
 from rekindle.api.application_status import ApplicationState as State
 from rekindle.controller.clock import format_time
 from rekindle.controller.kube import KubeError
+from rekindle.controller.reconciler import Reconciler
 from rekindle.controller.resources import CONFIG_MAP, POD, SERVICE, SPARK_APPLICATION, labels_of, uid_of
 from rekindle.controller.submission.names import LABEL_ATTEMPT
 from tests.cluster.crashes import Crash, CrashingKube
@@ -166,7 +167,7 @@ async def live(way: Way, clock: Clock, at: int | None) -> tuple[Life, bool]:
         async with at_work(server, **{"restartPolicy": AGAIN, **way.spec}) as desk:
             way.begin(desk)
             crashing = CrashingKube(desk.kube, at, after=True)
-            desk.reconciler._kube = crashing
+            desk.reconciler = Reconciler(crashing, desk.store, desk.pods, desk.nodes, desk.recorder, desk.metrics)
             try:
                 ended = await life.live(desk)
             except Crash:

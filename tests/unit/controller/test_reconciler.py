@@ -48,21 +48,18 @@ AGAIN = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterva
 
 @dataclass
 class Clock:
-    """The reconciler's: that of this machine, and later where a test says so."""
+    """The observer's: that of this machine, and later where a test says so."""
 
     later: float = 0.0
 
     def time(self) -> float:
         return time.time() + self.later
 
-    def monotonic(self) -> float:
-        return time.monotonic() + self.later
-
 
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     later = Clock()
-    monkeypatch.setattr("rekindle.controller.reconciler.time", later)
+    monkeypatch.setattr("rekindle.controller.observer.time", later)
     return later
 
 
@@ -335,7 +332,7 @@ def test_a_driver_that_the_copy_still_shows_is_not_made_again_either(clock):
 @pytest.fixture
 def guessed(monkeypatch) -> None:
     """A stranger knows the words of all attempts."""
-    monkeypatch.setattr("rekindle.controller.reconciler.token_hex", lambda length: "")
+    monkeypatch.setattr("rekindle.controller.observer.token_hex", lambda length: "")
 
 
 def stranger(desk: Desk, resource: Resource) -> Object:
@@ -793,7 +790,7 @@ def test_at_the_end_the_driver_s_executors_go_and_no_other_pods():
 
 @pytest.mark.parametrize(("times", "left"), [(1, 0), (100, 1)])
 def test_a_clean_up_that_fails_is_tried_again_and_holds_up_no_status(times, left, monkeypatch):
-    monkeypatch.setattr("rekindle.controller.reconciler._DELETION_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr("rekindle.controller.children._DELETION_PAUSES", (0.0, 0.0))
 
     async def case(desk: Desk):
         desk.server.fault("DELETE", "/services/", 500, times=times)
@@ -807,7 +804,7 @@ def test_a_clean_up_that_fails_is_tried_again_and_holds_up_no_status(times, left
 
 def test_a_clean_up_that_is_not_answered_holds_up_no_status(monkeypatch):
     """As by a webhook that hangs: with a hundred executors each look would end before its clean-up."""
-    monkeypatch.setattr("rekindle.controller.reconciler._CLEAN_UP_SECONDS", 0.05)
+    monkeypatch.setattr("rekindle.controller.children._CLEAN_UP_SECONDS", 0.05)
 
     async def case(desk: Desk):
         unanswered = desk.server.fault("DELETE", "/services/", What.LATE, times=100)

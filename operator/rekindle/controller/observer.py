@@ -1,0 +1,132 @@
+"""All that a decision about an application is made of: read from copies, and from the API where a copy will not do."""
+
+import logging
+import time
+from dataclasses import replace
+from secrets import token_hex
+
+from rekindle.api.application_status import ApplicationState
+from rekindle.controller.clock import parse_time
+from rekindle.controller.decision import View
+from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts, is_well, vanished
+from rekindle.controller.executor_facts import executor_facts
+from rekindle.controller.informer import Informer, Union
+from rekindle.controller.kube import Kube, KubeError
+from rekindle.controller.reading import SpecReader, parse_status
+from rekindle.controller.resources import NODE, POD, Key, Object, is_owned_by, labels_of, uid_of
+from rekindle.controller.submission import names as labels
+from rekindle.controller.submission.driver_pod import CONTAINER
+from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.text import plain
+
+log = logging.getLogger(__name__)
+
+_LOG_LINES, _LOG_CHARACTERS = 20, 4096
+_READ_BYTES = 1 << 20  # a limit cuts the end off, so it must not be reached
+_MOST_DIGITS = 9  # of an attempt: whoever may make pods may forge its label
+_WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
+
+
+class Observer:
+    """Looks, and changes nothing. `nodes` is None where the operator may not read nodes."""
+
+    def __init__(self, kube: Kube, pods: Union, nodes: Informer | None) -> None:
+        self._kube, self._pods, self._nodes = kube, pods, nodes
+        self._specs = SpecReader()
+
+    async def view(self, body: Object) -> View:
+        metadata, read = body["metadata"], self._specs.read(body)
+        status, problem = parse_status(body)
+        names = AttemptNames(metadata["name"], uid_of(body), status.attempt, status.attempt_word)
+        deletion = metadata.get("deletionTimestamp")
+        view = View(
+            name=metadata["name"],
+            namespace=metadata["namespace"],
+            uid=uid_of(body),
+            generation=int(metadata.get("generation") or 0),
+            status=status,
+            application=read.application,
+            problems=read.problems,
+            digest=read.digest,
+            last_attempt=max((attempt_of(pod) for pod in self.drivers(metadata["namespace"], uid_of(body))), default=0),
+            status_problem=problem,
+            suspend=(body.get("spec") or {}).get("suspend") is True,
+            deleted_at=parse_time(deletion) if deletion else None,
+            now=time.time(),
+            next_word=token_hex(8),
+        )
+        driver = await self._driver(view, names) if status.attempt else None
+        return replace(
+            view,
+            driver=driver,
+            others=await self._other_drivers(view, driver),
+            executors=executor_facts(self.executors(view, driver), status.executors.ever_started),
+            log_tail=await self._log_tail(view, driver),
+        )
+
+    async def _driver(self, view: View, names: AttemptNames) -> DriverFacts | None:
+        """The driver of the present attempt. That a pod or a node is gone is never taken from a copy."""
+        pod = self._pods.get(Key(view.namespace, names.driver_pod))
+        is_over = view.status.application_state.state.is_terminal
+        if pod is None and not is_over:
+            pod = await self._kube.find(POD, view.namespace, names.driver_pod)
+        info = view.status.driver_info
+        if pod is not None and (uid_of(pod) == info.pod_uid or (not info.pod_uid and is_owned_by(pod, view.uid))):
+            return await self._facts(pod)  # also one whose owner somebody took away since it was seen: it runs on
+        if is_over or not info.pod_uid:
+            return None
+        return vanished(names.driver_pod, info.pod_uid, await self._node(info.node_name))
+
+    async def _facts(self, pod: Object) -> DriverFacts:
+        name = pod["spec"].get("nodeName")
+        is_known = self._nodes is not None and bool(name)
+        return driver_facts(pod, await self._node(name), node_known=is_known)
+
+    async def _node(self, name: str | None) -> Object | None:
+        """The node, None where there is none; that it is not well is never taken from a copy."""
+        if self._nodes is None or not name:
+            return None
+        node = self._nodes.get(Key("", name))
+        return node if node is not None and is_well(node) else await self._kube.find(NODE, None, name)
+
+    async def _other_drivers(self, view: View, driver: DriverFacts | None) -> list[DriverFacts]:
+        """Drivers of this application that are not the present one, and not proven gone."""
+        pods = self.drivers(view.namespace, view.uid)
+        found = [await self._facts(pod) for pod in pods if driver is None or uid_of(pod) != driver.pod_uid]
+        return [facts for facts in found if not facts.proven_gone]
+
+    def drivers(self, namespace: str, uid: str) -> list[Object]:
+        """All driver pods of an application; in its namespace and owned by it, for labels can be forged."""
+        return [
+            pod
+            for pod in self._pods.of(uid)
+            if labels_of(pod).get(labels.SPARK_ROLE) == "driver"
+            and pod["metadata"]["namespace"] == namespace
+            and is_owned_by(pod, uid)
+        ]
+
+    def executors(self, view: View, driver: DriverFacts | None) -> list[Object]:
+        """Pods that the driver made, by its ownership: labels can be forged."""
+        owner = driver.pod_uid if driver is not None else view.status.driver_info.pod_uid
+        mine = (pod for pod in self._pods.of(view.uid) if pod["metadata"]["namespace"] == view.namespace)
+        return [pod for pod in mine if owner and is_owned_by(pod, owner)]
+
+    async def _log_tail(self, view: View, driver: DriverFacts | None) -> str:
+        if driver is None or driver.phase is not DriverPhase.FAILED or driver.exit_code is None:
+            return ""
+        if view.status.application_state.state not in _WATCHED:
+            return ""
+        try:
+            tail = await self._kube.log(
+                view.namespace, driver.pod_name, CONTAINER, lines=_LOG_LINES, most_bytes=_READ_BYTES
+            )
+            return plain(tail)[-_LOG_CHARACTERS:]
+        except KubeError as error:
+            log.info("no log of %s: %s", driver.pod_name, error)
+            return ""
+
+
+def attempt_of(pod: Object) -> int:
+    """The attempt that a driver's pod says it is of; 0 where it says none, or one that no application lives to see."""
+    said = labels_of(pod).get(labels.LABEL_ATTEMPT, "")
+    return int(said) if said.isdecimal() and len(said) <= _MOST_DIGITS else 0
