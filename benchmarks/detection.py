@@ -148,9 +148,9 @@ def look(case: Case, detector: SlowTaskDetector) -> Found:
 # -- kinds of cases ------------------------------------------------------------------------------------
 
 
-def _nodes(draw: random.Random, least: int = 3, most: int = 8) -> list[Node]:
+def _nodes(draw: random.Random, least: int = 3) -> list[Node]:
     slots = draw.randint(1, 3)
-    return [Node(f"n{number}", slots=slots) for number in range(draw.randint(least, most))]
+    return [Node(f"n{number}", slots=slots) for number in range(draw.randint(least, 8))]
 
 
 def _tasks(
@@ -294,7 +294,6 @@ class Score:
     false: int = 0
     cases: int = 0
     alarmed: int = 0
-    delays: list[float] = field(default_factory=list)
 
     def add(self, found: Found) -> None:
         self.cases += 1
@@ -303,7 +302,6 @@ class Score:
         wrong = found.called.keys() - found.sick.keys()
         self.false += len(wrong)
         self.alarmed += bool(wrong)
-        self.delays += [found.called[node] - since for node, since in found.sick.items() if node in found.called]
 
     @property
     def recall(self) -> float | None:

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 from tests.kind import versions
 from tests.kind.processes import Failed, cache, run, step
 
-_DOWNLOAD_SECONDS = 600
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
 

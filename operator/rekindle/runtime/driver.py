@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,7 +85,6 @@ def _run(
     if place.folder is None:
         check_reads_buckets(session)
     attempt = int(conf.get(f"{_CONF}driver.attempt", "1"))
-    started = time.time()
     run = open_run(
         place,
         graph,
@@ -102,7 +100,7 @@ def _run(
         run.lease.release()
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
-    return result_of(graph, place, run.layout.number, started)
+    return result_of(graph, place, run.layout.number)
 
 
 def _session(spark: SparkSession | None) -> SparkSession:

@@ -158,7 +158,7 @@ class Observer:
             output = ev.PartitionOutput(manifest.rows, manifest.bytes, manifest.digest, node)
             self.state.see(ev.AttemptFinished(attempt, finished_at=min(manifest.finished_at, now), output=output), now)
         if self.state.core.is_finished(stage.name):
-            self._stage_finished(stage, run, now)
+            self._stage_finished(stage, run)
 
     def _mixed(self, run: StageRun, fresh: Iterable[Manifest]) -> str | None:
         """Only when this round completes the stage: whether its partitions read the same map outputs."""
@@ -270,7 +270,7 @@ class Observer:
         )
         self.state.see(ev.PartitionsLost(tuple(lost), reason), now)
 
-    def _stage_finished(self, stage: Stage, run: StageRun | None, now: float) -> None:
+    def _stage_finished(self, stage: Stage, run: StageRun | None) -> None:
         """All manifests are there: what still runs is cancelled, what lost is removed."""
         if run is not None:
             self.state.note_tasks(run)

@@ -41,6 +41,6 @@ class RunResult:
         raise KeyError(f"pipeline {self.pipeline!r} has no stage {stage!r}")
 
 
-def result_of(graph: PipelineGraph, store: Store, run: int, started: float) -> RunResult:
+def result_of(graph: PipelineGraph, store: Store, run: int) -> RunResult:
     sinks = {stage.name: stage.sink.target for stage in graph.stages if stage.sink is not None}
     return RunResult(graph.name, "finished", sinks, build_report(store, run))

@@ -97,7 +97,6 @@ class StageRun:
     _jrdd: Any = None
     _read_shuffles: tuple[int, ...] = ()
     _fed_by: dict[int, tuple[int, ...]] = field(default_factory=dict)  # [shuffle -> those that its map tasks read]
-    _frame: Any = None
     _settings: Mapping[str, str] = field(default_factory=dict)
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
@@ -175,7 +174,7 @@ class StageRun:
                 remedy="leave barrier=True out, or run that part as a program of its own",
                 stage=self.stage.name,
             )
-        self._frame, self._jrdd, self._settings = written, jrdd, relations.settings_of(written)
+        self._jrdd, self._settings = jrdd, relations.settings_of(written)
         self.shuffles = relations.shuffle_ids(shuffles)
         self._check_pointwise_lineage()
         self._read_shuffles = relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd()))
