@@ -101,8 +101,8 @@ class Actor:
         """Spared partitions fit the map side as it was when its digest was taken, and no later one."""
         for vertex in vertices:
             run = self.state.runs.get(vertex.vertex)
-            if run is not None and run.shuffles:
-                self.state.proven[ResultPartitionID(vertex.vertex, vertex.subtask)] = run.digest_up_to
+            if run is not None and run.map_side:
+                self.state.proven[ResultPartitionID(vertex.vertex, vertex.subtask)] = run.map_side.digest_up_to
 
     def _exclude_node(self, node: str) -> None:
         if not self.state.scheduler.can_exclude():
@@ -134,7 +134,7 @@ class Actor:
             run = self.state.runs.get(name)
             late = [copy for copy in run.copies if now - copy.submitted_at >= patience] if run else []
             if run is not None and any((name, copy.partition) in slow for copy in late):
-                self._free(name, run.map_output_holders(), now)
+                self._free(name, run.map_side.holders(), now)
 
     def _free(self, stage: str, holders: set[str], now: float) -> None:
         due = [one for one in sorted(holders) if now >= self._ask_again_at.get(one, 0.0)]

@@ -145,7 +145,7 @@ class StageDriver:
             stage=name,
             schema=schema,
             comparable=run.planned.hashed,
-            map_side=run.planned.has_map_side,
+            map_side=bool(run.map_side),
             values=run.planned.values,
         )
         self._observer.see_planned(run, self.state.plans.get(name), now)

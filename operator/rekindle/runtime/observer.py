@@ -116,7 +116,7 @@ class Observer:
             return
         failure = classify_job_error(job.error, run.stage, self.state.is_damaged)
         self.state.last_failure = failure
-        if run.shuffles and is_indeterminate(job.error):
+        if run.map_side and is_indeterminate(job.error):
             lost = (ResultPartitionID(f"{run.stage.name}.map", 0),)
             self.state.see(ev.PartitionsLost(lost, "map outputs were lost that could come out differently"), now)
             return
@@ -138,7 +138,7 @@ class Observer:
         self._see_damaged_manifests(stage, now)
         if not fresh or self.state.core.is_finished(stage.name):
             return
-        if run is not None and run.shuffles and not self.state.is_deterministic(stage):
+        if run is not None and run.map_side and not self.state.is_deterministic(stage):
             reason = self._mixed(run, fresh)
             if reason:
                 self.state.see(ev.PartitionsLost((ResultPartitionID(f"{stage.name}.map", 0),), reason), now)
@@ -169,7 +169,7 @@ class Observer:
         vertices = (ExecutionVertexID(run.stage.name, partition) for partition in range(run.stage.partitions))
         read_by = (self._read_by(vertex) for vertex in vertices if vertex not in unproven)
         first = min((task for task in read_by if task is not None), default=None)
-        return run.mixed_map_outputs(first) if first is not None else None
+        return run.map_side.mixture(first) if first is not None else None
 
     def _read_by(self, vertex: ExecutionVertexID) -> int | None:
         """A task id: map outputs of later tasks were not read for this partition; None for other drivers' tasks."""
@@ -185,8 +185,8 @@ class Observer:
         The digest of its map side may spare what an earlier run of the same map side fed (S7-7).
         """
         ready = dict.fromkeys(cached_inputs(self.state.graph, run.stage))
-        if run.shuffles and not isinstance(run.stage.distribution, Pointwise):
-            ready[f"{run.stage.name}.map"] = run.map_side_digest()
+        if run.map_side and not isinstance(run.stage.distribution, Pointwise):
+            ready[f"{run.stage.name}.map"] = run.map_side.digest()
         for name, digest in ready.items():
             for execution in self.state.core.current_executions(ExecutionVertexID(name, 0)):
                 if not execution.state.is_terminal:
@@ -217,7 +217,7 @@ class Observer:
         """The EPHEMERAL rule: Spark would recompute them silently; here it is a partition loss."""
         if self.state.core.is_finished(run.stage.name) or not run.jobs:
             return
-        reason = run.lost_map_output(views)
+        reason = run.map_side.loss(views)
         if reason is None:
             return
         if self.state.is_deterministic(run.stage):
@@ -232,7 +232,7 @@ class Observer:
         """
         assert run.planned is not None
         name, values = run.stage.name, run.planned.values
-        if run.shuffles or before in (None, values) or self.state.is_deterministic(run.stage):
+        if run.map_side or before in (None, values) or self.state.is_deterministic(run.stage):
             return
         if len(self.state.core.unfinished(name)) < run.stage.partitions:
             reason = "it was planned with other values (the time, or what its function draws)"

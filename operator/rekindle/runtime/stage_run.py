@@ -8,7 +8,6 @@ shuffle. When an input changed, or the map side must be recomputed, the stage is
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 import threading
@@ -22,12 +21,12 @@ from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations, storage, task
 from rekindle.runtime.errors import InputLost, PipelineFailed, PipelineMisuse, RekindleError
+from rekindle.runtime.map_side import MapSide
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
 from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, Writer, WriterSpec, make_writer
 from rekindle.runtime.tracebacks import is_users_file
 
-_MOST_MAP_OUTPUTS_ASKED = 2000
 _numbers = itertools.count(1)
 """Of the plans of this process: Spark remembers a job group's jobs, and that it was cancelled, for later runs too."""
 
@@ -41,8 +40,6 @@ class PlannedStage:
 
     schema: str
     hashed: bool
-    has_map_side: bool
-    physical_plan: str
     values: str
 
 
@@ -72,7 +69,6 @@ class StageRun:
         inputs: the versions of the stored and cached results it was planned on, a key that says when it is out of date.
         unasked: [partition -> a running task of Spark's own speculation]
         stored_bytes: [partition -> bytes of stored partitions that only this partition is made from]
-        digest_up_to: the highest id of a map task whose output was in the last digest of the map side.
         unseen_since: when a job was first found to have ended well whose manifests are not there.
         unreadable: partitions that this plan cannot make, because its input for them is gone.
     """
@@ -82,34 +78,32 @@ class StageRun:
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     application: str
     wake: Callable[[], None]
+    map_side: MapSide = field(init=False)
     planned: PlannedStage | None = None
     error: RekindleError | None = None
     jobs: list[SparkJob] = field(default_factory=list)
     copies: list[CopyJob] = field(default_factory=list)
-    shuffles: tuple[int, ...] = ()
     noted: bool = False
     unasked: dict[int, TaskView] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
     unseen_since: float | None = None
-    digest_up_to: int = -1
     stored_bytes: Mapping[int, int] = field(default_factory=dict)
     reported_jobs: set[str] = field(default_factory=set)
     _jrdd: Any = None
-    _read_shuffles: tuple[int, ...] = ()
-    _fed_by: dict[int, tuple[int, ...]] = field(default_factory=dict)  # [shuffle -> those that its map tasks read]
     _settings: Mapping[str, str] = field(default_factory=dict)
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
     _removed: set[int] = field(default_factory=set)
-    _complete_shuffles: set[int] = field(default_factory=set)
     _ran: dict[tuple[int, int], _Ran] = field(default_factory=dict)
     _told_tasks: tuple[int, float] = (0, 0.0)
     _seen_tasks: dict[tuple[int, int], int] = field(default_factory=dict)
     _known_tasks: set[int] = field(default_factory=set)
-    _seen_reruns: set[tuple[int, int]] = field(default_factory=set)
     _number: int = field(default_factory=lambda: next(_numbers))
     _job_numbers: Any = field(default_factory=lambda: itertools.count(1))
     _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self.map_side = MapSide(self.scheduler)
 
     # -- planning --------------------------------------------------------------------------------------
 
@@ -175,16 +169,21 @@ class StageRun:
                 stage=self.stage.name,
             )
         self._jrdd, self._settings = jrdd, relations.settings_of(written)
-        self.shuffles = relations.shuffle_ids(shuffles)
+        values = relations.plan_values(frame)
+        self.map_side = MapSide(
+            self.scheduler,
+            relations.shuffle_ids(shuffles),
+            relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd())),
+            relations.feeding_shuffles(shuffles),
+            values,
+            reads_beside=relations.reads_beside_shuffle(written._jdf.queryExecution().executedPlan().toString()),
+        )
         self._check_pointwise_lineage()
-        self._read_shuffles = relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd()))
-        self._fed_by = relations.feeding_shuffles(shuffles)
-        plan = written._jdf.queryExecution().executedPlan().toString()
-        self.planned = PlannedStage(schema, hashed, bool(self.shuffles), plan, relations.plan_values(frame))
+        self.planned = PlannedStage(schema, hashed, values)
 
     def _check_pointwise_lineage(self) -> None:
         """A shuffle may hide behind an RDD, where the plan does not show it."""
-        if isinstance(self.stage.distribution, Pointwise) and self.shuffles:
+        if isinstance(self.stage.distribution, Pointwise) and self.map_side:
             raise PipelineMisuse(
                 f"stage {self.stage.name} is pointwise, but it shuffles behind an RDD",
                 remedy="leave pointwise=True out",
@@ -324,78 +323,9 @@ class StageRun:
             map_tasks = view.complete if view.stage != result_stage and view.status != "SKIPPED" else 0
             self._ran[key] = _Ran(max(known.map_tasks, map_tasks), max(known.seconds, view.executor_seconds))
 
-    def lost_map_output(self, views: list[StageView]) -> str | None:
-        """Why this stage's own shuffle is not what it was, or None (the EPHEMERAL rule).
-
-        Either a shuffle that was complete lacks outputs, or Spark ran a stage again by itself.
-        """
-        if not self.shuffles:
-            return None
-        for view in views:
-            if view.attempt > 0 and (view.stage, view.attempt) not in self._seen_reruns:
-                self._seen_reruns.add((view.stage, view.attempt))
-                return f"Spark ran its stage {view.stage} again (attempt {view.attempt})"
-        for shuffle in self.shuffles:
-            outputs = self.scheduler.available_map_outputs(shuffle)
-            total = self.scheduler.map_partitions(shuffle)
-            if outputs is None or total is None:
-                continue
-            if outputs == total:
-                self._complete_shuffles.add(shuffle)
-            elif shuffle in self._complete_shuffles:
-                self._complete_shuffles.discard(shuffle)
-                return f"{total - outputs} of {total} map outputs are gone"
-        return None
-
     def map_side_intact(self) -> bool:
-        """Whether every map output that a rerun of some partitions would read is there."""
-        return self._jrdd is not None and all(
-            self.scheduler.available_map_outputs(shuffle) == self.scheduler.map_partitions(shuffle)
-            for shuffle in self.shuffles
-        )
-
-    def mixed_map_outputs(self, first_task: int) -> str | None:
-        """Why the committed partitions may have read different map outputs, or None.
-
-        Spark numbers tasks in the order in which it launches them. Where no map output was recomputed, every
-        result task has a higher number than every map task; `first_task` is the lowest of those that wrote. The same
-        holds of a map side of several shuffles: whoever reads one has a higher number than all who made it.
-        """
-        made = {shuffle: self._map_tasks(shuffle) for shuffle in {*self._read_shuffles, *self.shuffles}}
-        readers = [("result task", first_task, self._read_shuffles)]
-        readers += [("map task", min(made[one]), read) for one, read in self._fed_by.items() if made[one]]
-        for reader, first, read in readers:
-            latest = max((task for shuffle in read for task in made[shuffle]), default=-1)
-            if latest > first:
-                return f"map task {latest} ran after {reader} {first}"
-        return None
-
-    def _map_tasks(self, shuffle: int) -> list[int]:
-        """Ids of the map tasks whose outputs are there."""
-        return [output[0] for output in self.scheduler.map_outputs(shuffle) if output]
-
-    def map_side_digest(self) -> str | None:
-        """A digest of what the result tasks read from the map side, equal for equal rows in any order.
-
-        From Spark's own order-independent checksums of map outputs (Spark 4.1), and the values that the plan gives to
-        the result tasks. None where there are none, an
-        output is missing, there are too many to ask for, or the tasks read other rows beside them.
-        """
-        sizes = [self.scheduler.map_partitions(shuffle) or 0 for shuffle in self._read_shuffles]
-        if not sizes or sum(sizes) > _MOST_MAP_OUTPUTS_ASKED or self.planned is None:
-            return None
-        if relations.reads_beside_shuffle(self.planned.physical_plan):
-            return None
-        outputs = [output for shuffle in self._read_shuffles for output in self.scheduler.map_outputs(shuffle)]
-        checksums = [output[2] if output else None for output in outputs]
-        if not checksums or not all(checksums):
-            return None
-        self.digest_up_to = max(output[0] for output in outputs if output)
-        return hashlib.sha256(json.dumps([self.planned.values, *checksums]).encode()).hexdigest()[:32]
-
-    def map_output_holders(self) -> set[str]:
-        """Executors that hold map outputs of this stage."""
-        return {output[1] for shuffle in self.shuffles for output in self.scheduler.map_outputs(shuffle) if output}
+        """Whether a rerun of some partitions would find all that it reads; False before it is planned."""
+        return self.planned is not None and self.map_side.is_intact()
 
 
 def by_value(writer: Writer) -> Writer:
