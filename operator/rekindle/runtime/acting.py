@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable
 
@@ -10,12 +9,8 @@ from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.runtime.journal import Record
 from rekindle.runtime.stage_run import CopyJob
 from rekindle.runtime.state import RunState
-
-_ANSWER_SECONDS = 5.0
-_ASK_AGAIN_SECONDS = 30.0
 
 
 class Actor:
@@ -24,7 +19,6 @@ class Actor:
     def __init__(self, state: RunState) -> None:
         self.state = state
         self.outcome: act.Finish | act.Fail | None = None
-        self._ask_again_at: dict[str, float] = {}
 
     def do(self, action: act.Action) -> None:
         match action:
@@ -121,88 +115,8 @@ class Actor:
             if node in blocked and executor not in excluded:
                 self.state.scheduler.exclude(executor, node)
 
-    def free_held_map_outputs(self, found: ev.SlowTasksFound, now: float) -> None:
-        """Copies that should have ended by now: do they wait for map outputs?
-
-        An executor that holds some and does not answer is killed, and they are lost (the EPHEMERAL rule). One
-        that answers, on a blocked node, is decommissioned: it hands its map outputs to others, then ends. Where
-        some do not answer, they explain the wait, and the others are left alone.
-        """
-        patience = self.state.settings.speculation.baseline_lower_bound
-        slow = {(vertex.vertex, vertex.subtask) for vertex, _, _ in found.slow}
-        for name in sorted({name for name, _ in slow}):
-            run = self.state.runs.get(name)
-            late = [copy for copy in run.copies if now - copy.submitted_at >= patience] if run else []
-            if run is not None and any((name, copy.partition) in slow for copy in late):
-                self._free(name, run.map_side.holders(), now)
-
-    def _free(self, stage: str, holders: set[str], now: float) -> None:
-        due = [one for one in sorted(holders) if now >= self._ask_again_at.get(one, 0.0)]
-        self._ask_again_at |= dict.fromkeys(due, now + _ASK_AGAIN_SECONDS)
-        silent = self.state.scheduler.silent(due, _ANSWER_SECONDS)
-        blocked = self.state.core.blocked_nodes(now)
-        reason = f"it holds map outputs that a copy of stage {stage} waits for"
-        for executor in due:
-            node = self.state.executors.get(executor)
-            if executor in silent:
-                self.state.scheduler.kill_executor(executor)
-                how, why = "killed", f"{reason}, and does not answer"
-            elif not silent and node in blocked and self.state.scheduler.decommission(executor, reason):
-                self._ask_again_at[executor] = math.inf
-                how, why = "decommissioned", reason
-            else:
-                continue
-            self.state.note("ExecutorGivenUp", executor=executor, node=node, stage=stage, how=how, reason=why)
-
     def _copy_of(self, attempt: ExecutionAttemptID) -> CopyJob | None:
         """The job of ours that runs `attempt`, None where it is a task of the stage's own job."""
         run = self.state.runs.get(attempt.vertex_id.vertex)
         wanted = (attempt.vertex_id.subtask, attempt.attempt)
         return next((copy for copy in run.copies if (copy.partition, copy.attempt) == wanted), None) if run else None
-
-
-def told(action: act.Action, now: float) -> Record | None:
-    """The record of an action for readers; deployments and cancellations are many and follow from events."""
-    match action:
-        case act.Restart(vertices=vertices, cause=cause, reused=reused):
-            return {
-                "t": now,
-                "kind": "action",
-                "action": "Restart",
-                "vertices": [[one.vertex, one.subtask] for one in vertices],
-                "cause": cause,
-                "reused": reused,
-            }
-        case act.Block(node=node, until=until, cause=cause):
-            return {
-                "t": now,
-                "kind": "action",
-                "action": "Block",
-                "node": node,
-                "until": until,
-                "cause": cause,
-            }
-        case act.Unblock(node=node, reason=reason) | act.BlockRefused(node=node, reason=reason):
-            return {
-                "t": now,
-                "kind": "action",
-                "action": type(action).__name__,
-                "node": node,
-                "reason": reason,
-            }
-        case act.Deploy(deployments=deployments):
-            copies = [
-                [one.attempt.vertex_id.vertex, one.attempt.vertex_id.subtask, one.attempt.attempt]
-                for one in deployments
-                if one.speculative
-            ]
-            return {"t": now, "kind": "action", "action": "Speculate", "attempts": copies} if copies else None
-        case act.Spare(vertices=vertices, reason=reason):
-            spared = [[one.vertex, one.subtask] for one in vertices]
-            return {"t": now, "kind": "action", "action": "Spare", "vertices": spared, "reason": reason}
-        case act.Release(vertex=vertex):
-            return {"t": now, "kind": "action", "action": "Release", "stage": vertex}
-        case act.Fail(cause=cause):
-            return {"t": now, "kind": "action", "action": "Fail", "cause": cause}
-        case _:
-            return None

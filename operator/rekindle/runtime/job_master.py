@@ -23,9 +23,11 @@ from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.acting import Actor, told
+from rekindle.runtime.acting import Actor
+from rekindle.runtime.action_records import told
 from rekindle.runtime.driving import StageDriver
 from rekindle.runtime.errors import BEGIN_ANEW, PipelineFailed, RekindleError, StoreFull, StoreRefused
+from rekindle.runtime.held_outputs import HeldMapOutputs
 from rekindle.runtime.inputs import InputReader
 from rekindle.runtime.layout import parse_manifest_name
 from rekindle.runtime.observer import Observer
@@ -80,6 +82,7 @@ class JobMaster:
         self.state = RunState(graph, settings, run, core, Scheduler(spark), inputs, schemas, plans)
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
+        self._held_outputs = HeldMapOutputs(self.state)
         self._driver = StageDriver(self.state, self._observer)
         self._attempt = attempt
         self._detector = _detector(options)
@@ -179,7 +182,7 @@ class JobMaster:
         found = self._detector.find_slow(self.state.core, now)
         if found.slow or self._slow_before:  # an empty report returns the gauge to zero
             self.state.see(found, now)
-            self._actor.free_held_map_outputs(found, now)
+            self._held_outputs.free(found, now)
         self._slow_before = bool(found.slow)
 
     def _flush(self) -> None:
