@@ -3,7 +3,7 @@ PY := .venv/bin/python
 CODE := $(wildcard operator/rekindle examples benchmarks tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench test test-unit test-spark test-faults test-cluster soak cluster cluster-down lint types layers format crds requirements clean
+.PHONY: help setup demo bench test test-unit test-spark test-faults test-cluster soak mutants cluster cluster-down lint types layers format crds requirements clean
 
 help: ## this list
 	@echo "Rekindle. First:  make demo   (a pipeline on real Spark, slowed and killed, and the same answer)"
@@ -13,6 +13,7 @@ help: ## this list
 	@echo
 	@echo "  PYTHON=/path/to/python3.13   the interpreter of .venv"
 	@echo "  ARGS='-k name -x'            more arguments for pytest, with test-unit, test-spark, test-faults, test-cluster, soak"
+	@echo "  ARGS='rekindle.core.ids.*'     only these, with mutants"
 	@echo "  FAILFAST=1                   make test stops at the first tier that fails"
 
 setup: ## .venv with all dependencies, and a check for Java 17; instant when nothing changed
@@ -41,6 +42,10 @@ test-cluster: setup ## on a real Kubernetes, made for it unless it is up (make c
 
 soak: setup ## the long cases that make test leaves out
 	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
+
+mutants: setup ## defects put into the core on purpose, and which of them the tests notice (about an hour; docs/mutation.md)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
+	@$(PY) -m tests.tools.mutants $(ARGS)
 
 cluster: setup ## a real Kubernetes for the tests: kind, four nodes (minutes the first time; see tests/kind/README.md)
 	@$(PY) -m tests.kind up

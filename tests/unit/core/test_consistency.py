@@ -85,7 +85,7 @@ class World(Run):
 
 
 @pytest.mark.requirement("S7-5", "S7-6", "S7-7", "S7-12", "S7-17")
-@settings(max_examples=200)
+@settings(max_examples=2 * settings().max_examples)
 @given(run=runs(), rolls=rolls_of_dice, digests=st.sampled_from([("x",), ("x", "x", "y"), ("x", None)]))
 def test_at_the_end_everything_was_computed_from_what_is_valid(run, rolls, digests):
     world = World(run.job_graph, **run.options)

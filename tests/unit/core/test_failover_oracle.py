@@ -67,7 +67,7 @@ def spread(
 
 
 @pytest.mark.requirement("S7-2", "S7-3", "S7-4", "S7-5", "S7-11", "S6-15")
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(graph=graphs(), data=st.data())
 def test_exactly_what_the_rules_say_restarts(graph, data):
     failed = data.draw(st.sampled_from(all_vertices(graph)))

@@ -55,7 +55,7 @@ def deployed(run: Run, graph: JobGraph) -> list[ExecutionVertexID]:
 
 
 @pytest.mark.requirement("S7-23", "S7-25")
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(graph=graphs(), data=st.data())
 def test_exactly_what_no_failure_can_need_is_released(graph, data):
     run, released = Run(graph).submit(), set[str]()
@@ -67,7 +67,7 @@ def test_exactly_what_no_failure_can_need_is_released(graph, data):
 
 
 @pytest.mark.requirement("S7-13", "S7-23")
-@settings(max_examples=300)
+@settings(max_examples=3 * settings().max_examples)
 @given(graph=graphs(), data=st.data())
 def test_what_was_released_is_not_made_again_for_one_failure(graph, data):
     run, released = Run(graph).submit(), set[str]()

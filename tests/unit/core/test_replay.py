@@ -108,7 +108,7 @@ def all_goes_well(run: Run, digests: Sequence[str | None] = ("x",)) -> None:
                     run.finish(str(one.attempt_id), digests[one.attempt_id.attempt % len(digests)])
 
 
-happening = settings(max_examples=100)
+happening = settings()
 
 
 @happening
