@@ -14,7 +14,7 @@ from rekindle.core.events import NodeBlockRequested, NodesChanged, SlowTasksFoun
 from rekindle.core.execution import ExecutionState
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.job_state import JobState
-from rekindle.core.speculation import copies_to_make, nodes_of_siblings, why_not_speculated
+from rekindle.core.speculation import copies_to_make, may_be_copied, nodes_of_siblings
 
 
 class SlowNodeHandler:
@@ -70,7 +70,7 @@ class SlowNodeHandler:
             return []
         allowed = vertex_id.vertex in state.speculative
         vertex = replace(state.job_graph.vertex(vertex_id.vertex), speculative=allowed)
-        if why_not_speculated(vertex, state.speculation):
+        if not may_be_copied(vertex, state.speculation):
             return []
         avoid = state.blocklist.nodes | nodes_of_siblings(task)
         copies = [task.create(now, speculative=True) for _ in range(copies_to_make(task, state.speculation))]

@@ -34,19 +34,13 @@ def rule_for(task: ExecutionVertex, cause: FailureCause) -> FailureRule:
     return FailureRule.GO_ON
 
 
-def why_not_speculated(vertex: JobVertex, options: SpeculationOptions) -> str | None:
-    """Why the vertex gets no copies, in words for people; None when it may get some (S2-13)."""
-    if not options.enabled:
-        return "speculation is off"
-    if options.max_concurrent_executions < 2:
-        return "maxConcurrentExecutions leaves no room for a copy"
+def may_be_copied(vertex: JobVertex, options: SpeculationOptions) -> bool:
+    """Whether the vertex may get copies at all (S2-13)."""
     if vertex.contains_sources and options.source_enabled is False:
-        return "it reads a source, and sourceEnabled is false"
+        return False
     if vertex.contains_sinks and not options.sink_enabled:
-        return "it writes a sink, and sinkEnabled is false"
-    if not vertex.speculative:
-        return "it does not take concurrent attempts"
-    return None
+        return False
+    return options.enabled and vertex.speculative
 
 
 def copies_to_make(task: ExecutionVertex, options: SpeculationOptions) -> int:
