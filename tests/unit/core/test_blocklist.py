@@ -97,7 +97,8 @@ class TestABlockInTime:
 
     def test_any_event_ends_what_has_come_to_its_end(self):
         run = slow_job()
-        run.slow("A[3]#0")
+        (block,) = run.slow("A[3]#0").of(act.Block)
+        assert (block.until, block.cause) == (60.0, "slow task A[3]: too slow")
         run.now = 60.0
         assert run.finish("A[0]").unblocked == ["n1"]
 
@@ -184,7 +185,7 @@ class TestTheShareOfBlockedNodes:
         run.now = 1.0
         self.block(run, "n2")
         answer = run.see(ev.NodesChanged(("n1", "n2")))
-        assert answer.unblocked == ["n1"]
+        assert answer == [act.Unblock("n1", "the other nodes are gone, and all that is left (2) is blocked")]
         assert run.loses_node("n1").unblocked == ["n2"]
 
     def test_the_copies_are_made_although_the_block_is_refused(self):
@@ -213,5 +214,12 @@ class TestTheShareOfBlockedNodes:
     def test_while_nobody_has_said_which_nodes_there_are_those_seen_count(self):
         run = Run(job("A*4"), speculation=SpeculationOptions(enabled=True)).submit()
         run.deploy("A[0]", node="n1").deploy("A[1]", node="n2")
+        assert run.slow("A[0]#0").blocked == ["n1"]
+        assert run.slow("A[1]#0").refused == ["n2"]
+
+    def test_one_that_was_seen_and_is_lost_counts_no_more(self):
+        run = Run(job("A*4"), speculation=SpeculationOptions(enabled=True), blocklist=EVERY).submit()
+        run.deploy("A[0]", node="n1").deploy("A[1]", node="n2").deploy("A[2]", node="n3")
+        run.loses_node("n3")
         assert run.slow("A[0]#0").blocked == ["n1"]
         assert run.slow("A[1]#0").refused == ["n2"]

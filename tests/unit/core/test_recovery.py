@@ -320,6 +320,14 @@ class TestALostDriver:
         assert run.fails("B[0]").deployed == ["B[0]#3"]
         assert run.finish("B").of(act.Finish)
 
+    def test_nor_does_what_failed_before_count_against_the_job(self):
+        run = Run(job("A*2"), failover=FailoverOptions(max_total_failures=1)).submit()
+        run.fails("A[0]")
+        assert run.fails("A[0]").of(act.Fail)
+        run.loses_driver()
+        assert run.fails("A[1]").of(act.Fail) == []
+        assert run.fails("A[1]").of(act.Fail)
+
     def test_before_the_job_began_nothing_happens(self):
         run = Run(job("A"))
         assert run.loses_driver() == []
