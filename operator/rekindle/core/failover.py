@@ -32,7 +32,7 @@ class Reach:
 
     Attributes:
         restart: the execution vertices to reset.
-        held: finished consumers, by exchange, that restart only if the second run differs.
+        held: finished consumers, by exchange, that restart only if the second run differs; unless `restart` has them.
     """
 
     restart: Subtasks = field(default_factory=dict)
@@ -118,14 +118,13 @@ class _Walk:
             self._visit_consumers(vertex, subtasks)
 
     def result(self) -> Reach:
-        held = {edge: readers - self._restart.get(edge.consumer, set()) for edge, readers in self._held.items()}
-        return Reach(together(self._restart), {edge: readers for edge, readers in held.items() if readers})
+        return Reach(together(self._restart), self._held)
 
     def _visit_missing_inputs(self, vertex: str, subtasks: set[int]) -> None:
         """Rule 2."""
         for edge in self._graph.inputs(vertex):
             missing = self._strategy.partitions.missing(edge.producer)
-            if missing and edge.kind is not ResultKind.PIPELINED:
+            if missing:  # over a PIPELINED exchange the producer restarts already, being of the same region
                 self.visit(edge.producer, self._across(edge, self._graph.producers, subtasks, missing), changed=False)
 
     def _visit_consumers(self, vertex: str, subtasks: set[int]) -> None:

@@ -57,9 +57,10 @@ class Failover:
         internal = [edge for edge in self._graph.edges if edge.kind is not ResultKind.PIPELINED]
         return any({edge.producer, edge.consumer} <= set(group) for edge in internal for group in connected)
 
-    def fails(self, vertex: str) -> set[str]:
+    def fails(self, vertex: str, **how: bool) -> set[str]:
         one = vertex_id(vertex)
-        return names(in_order(self._graph, self._state.recovery.strategy.reach({one.vertex: {one.subtask}}).restart))
+        reach = self._state.recovery.strategy.reach({one.vertex: {one.subtask}}, **how)
+        return names(in_order(self._graph, reach.restart))
 
 
 def restarts(vertices: str) -> set[str]:
@@ -228,6 +229,13 @@ class TestTheShuffleInsideAStage:
         graph = job(self.graph, map={"deterministic": True})
         failover = Failover(graph).running("B[1]").never_deployed("C[0]").lost("map/0")
         assert failover.fails("B[1]") == restarts("map[0] B[1]")
+
+
+@pytest.mark.requirement("S7-7")
+def test_the_promise_of_one_that_fails_holds_unless_what_it_reads_has_changed():
+    graph = job("A => B", A={"deterministic": True})
+    assert Failover(graph).fails("A[0]") == restarts("A[0]")
+    assert Failover(graph).fails("A[0]", changed=True) == restarts("A[0] B[0]")
 
 
 @pytest.mark.requirement("S6-10")
