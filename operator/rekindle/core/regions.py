@@ -30,12 +30,11 @@ class PipelinedRegions:
     def __init__(self, job_graph: JobGraph) -> None:
         self._graph = job_graph
         self._members: dict[ExecutionVertexID, Subtasks] = {}
-        connected = _connected(job_graph)
-        merged, self.groups = _without_cycles(job_graph, connected)
+        self.groups = _without_cycles(job_graph, _connected(job_graph))
         self._group_of = {name: group for group in self.groups for name in group}
         for group in self.groups:
             if len(group) > 1:
-                self._find_regions(group, whole=group in merged or self._waits_for_itself(group))
+                self._find_regions(group)
 
     def group_of(self, vertex: str) -> Group:
         return self._group_of[vertex]
@@ -60,26 +59,31 @@ class PipelinedRegions:
         found = self.expand(vertex_id.vertex, [vertex_id.subtask])
         return in_order(self._graph, found)
 
-    def _find_regions(self, group: Group, *, whole: bool) -> None:
-        for members in [self._all_of(group)] if whole else self._components(group):
+    def _find_regions(self, group: Group) -> None:
+        for members in [self._all_of(group)] if self._is_one(group) else self._components(group):
             for name, subtasks in members.items():
                 self._members |= dict.fromkeys((ExecutionVertexID(name, one) for one in subtasks), members)
 
-    def _waits_for_itself(self, group: Group) -> bool:
-        """Whether vertices that pipelined exchanges connect also read each other's stored results.
+    def _is_one(self, group: Group) -> bool:
+        """Whether the group is one region.
 
-        Each of their regions would wait for the whole of a result (S6-11) that all of them make.
+        It is where an exchange within it is all-to-all, since each subtask of the others is connected with some of
+        these. It is too where its vertices read each other's stored results: each of their regions would wait for
+        the whole of a result (S6-11) that all of them make.
         """
         inside = (edge for name in group for edge in self._graph.inputs(name) if edge.producer in group)
-        return any(edge.kind is not ResultKind.PIPELINED for edge in inside)
+        return any(
+            edge.kind is not ResultKind.PIPELINED or edge.pattern is DistributionPattern.ALL_TO_ALL for edge in inside
+        )
 
     def _all_of(self, group: Group) -> Subtasks:
         return {name: set(range(self._graph.vertex(name).parallelism)) for name in group}
 
     def _components(self, group: Group) -> list[Subtasks]:
+        """By the pointwise exchanges between them."""
         components = _Components()
-        for edge in self._graph.edges:
-            if edge.kind is ResultKind.PIPELINED and edge.producer in group:
+        for edge in (edge for name in group for edge in self._graph.inputs(name)):
+            if edge.producer in group:
                 self._connect(edge, components)
         found: dict[tuple[str, int], Subtasks] = {}
         for name, subtasks in self._all_of(group).items():
@@ -89,12 +93,7 @@ class PipelinedRegions:
         return list(found.values())
 
     def _connect(self, edge: JobEdge, components: _Components) -> None:
-        """All-to-all: everybody joins the first producer, which makes n + m unions and not n * m."""
-        parallelism = self._graph.vertex(edge.producer).parallelism
-        if edge.pattern is DistributionPattern.ALL_TO_ALL:
-            for producer in range(parallelism):
-                components.union((edge.producer, 0), (edge.producer, producer))
-        for producer in range(1 if edge.pattern is DistributionPattern.ALL_TO_ALL else parallelism):
+        for producer in range(self._graph.vertex(edge.producer).parallelism):
             for consumer in self._graph.consumers(edge, producer):
                 components.union((edge.producer, producer), (edge.consumer, consumer))
 
@@ -147,9 +146,8 @@ def _connected(job_graph: JobGraph) -> list[Group]:
     return [tuple(group) for group in groups.values()]
 
 
-def _without_cycles(job_graph: JobGraph, groups: list[Group]) -> tuple[set[Group], tuple[Group, ...]]:
-    """Groups that wait for each other, merged, and all groups in topological order."""
-    merged: set[Group] = set()
+def _without_cycles(job_graph: JobGraph, groups: list[Group]) -> tuple[Group, ...]:
+    """All groups in topological order; those that wait for each other are one."""
     while True:
         group_of = {name: group for group in groups for name in group}
         reads: dict[Group, dict[Group, None]] = {group: {} for group in groups}
@@ -157,9 +155,8 @@ def _without_cycles(job_graph: JobGraph, groups: list[Group]) -> tuple[set[Group
             if group_of[edge.producer] != group_of[edge.consumer]:
                 reads[group_of[edge.consumer]][group_of[edge.producer]] = None
         try:
-            return merged & set(groups), tuple(TopologicalSorter(reads).static_order())
+            return tuple(TopologicalSorter(reads).static_order())
         except CycleError as error:
             cycle = set(error.args[1])
             one = tuple(name for name in job_graph.order if group_of[name] in cycle)
             groups = [*(group for group in groups if group not in cycle), one]
-            merged.add(one)

@@ -1,5 +1,6 @@
 """An execution vertex with several current executions."""
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -84,6 +85,7 @@ def test_which_states_can_finish():
 @pytest.mark.requirement("S2-15", "S2-16")
 def test_a_new_execution_joins_the_current_ones():
     vertex = vertex_with("RUNNING")
+    assert vertex.representative.created_at == 0.0
     made = vertex.create(7.5, speculative=True)
     assert [one.attempt_id.attempt for one in vertex.executions] == [0, 1]
     assert (made.state, made.created_at, made.speculative) == (ExecutionState.CREATED, 7.5, True)
@@ -113,10 +115,18 @@ def test_a_retry_is_a_new_attempt_of_the_same_version():
     vertex = vertex_with("FAILED")
     fresh = vertex.retry(9.0)
     assert vertex.executions == (fresh,)
-    assert (str(fresh.attempt_id), vertex.version) == ("delays[3]#1", 1)
+    assert (str(fresh.attempt_id), fresh.speculative, vertex.version) == ("delays[3]#1", False, 1)
     past = vertex.of_this_version(ExecutionAttemptID(VERTEX, 0))
     assert past is not None
     assert past.state is ExecutionState.FAILED
+
+
+def test_one_that_was_given_up_and_has_finished_after_all_is_the_oldest_again():
+    vertex = vertex_with("FAILED")
+    past = vertex.representative
+    vertex.retry(9.0)
+    vertex.put(past.finished(at=10.0))
+    assert [one.attempt_id.attempt for one in vertex.executions] == [0, 1]
 
 
 @pytest.mark.requirement("S1-15", "S1-16", "S1-17", "S1-18")
@@ -141,6 +151,14 @@ def test_the_execution_time_runs_from_deploying(state, seconds):
     attempt = ExecutionAttemptID(VERTEX, 0)
     execution = Execution(attempt, ExecutionState(state), 0.0, False, deployed_at, finished_at)
     assert execution.execution_time(now=111.0) == seconds
+
+
+def test_what_is_known_of_an_execution_outlives_its_states():
+    """A failed one may turn out to have finished, and then counts with its time."""
+    deployed = vertex_with("SCHEDULED").representative.deployed("n1", at=50.0, input_bytes=7)
+    finished = deployed.to(ExecutionState.CANCELING).to(ExecutionState.CANCELED).finished(at=70.0)
+    assert finished == replace(deployed, state=ExecutionState.FINISHED, finished_at=70.0)
+    assert (finished.node, finished.input_bytes, finished.execution_time(now=111.0)) == ("n1", 7, 20.0)
 
 
 @pytest.mark.parametrize(("state", "step"), [("FINISHED", "RUNNING"), ("CREATED", "FINISHED"), ("FAILED", "RUNNING")])

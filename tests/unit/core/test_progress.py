@@ -195,3 +195,7 @@ class TestTheEnd:
         run.loses("map/0")
         assert not run.finish("B[1]").of(act.Finish)
         assert run.finish("map", digest="x")[-1] == act.Finish()
+
+
+def test_of_no_vertex_nothing_can_be_read():
+    assert submitted("A").graph.output(ResultPartitionID("nowhere", 0)) is None

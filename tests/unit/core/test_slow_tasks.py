@@ -77,6 +77,14 @@ class TestTheSample:
         assert stage.slow_at(374.9, baseline_ratio=half) == []
         assert stage.slow_at(375.0, baseline_ratio=half) == ["A[3]#0"]
 
+    def test_what_was_lost_and_is_made_again_does_not_count_meanwhile(self):
+        stage = Stage(job("A*4")).took("A", 10, 100, 100)
+        stage.now = 100.0
+        stage.loses("A/0").restarts("A[0]")
+        half = Fraction(1, 2)
+        assert stage.slow_at(149.9, baseline_ratio=half) == []
+        assert stage.slow_at(150.0, baseline_ratio=half) == ["A[3]#0"]
+
     @pytest.mark.requirement("S1-24")
     def test_the_median_of_an_even_number_is_the_mean_of_the_middle_two(self):
         stage = Stage(job("A*8")).took("A", 100, 100, 100, 200, 300, 300)

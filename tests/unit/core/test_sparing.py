@@ -119,6 +119,15 @@ class TestWhoIsHeld:
         assert suspects(run) == {"C[1]"}
         assert run.finish("A[1]", digest="y").spared == {"C[1]"}
 
+    def test_pointwise_too_they_stay_held_when_the_second_run_fails(self):
+        run = Run(job("A*2 =1> C*2", "A =1> D*2")).submit()
+        run.finish("A[0]", digest="x")
+        run.finish("A[1]", digest="y")
+        run.finish("C")
+        run.loses("A/0").restarts("A[0] D[0]")
+        run.fails("A[0]").restarts_nothing()
+        assert suspects(run) == {"C[0]"}
+
     def test_not_a_vertex_of_a_larger_region(self):
         run = Run(job("A => C -> E", "A => D")).submit()
         run.finish("A", digest="x")
@@ -279,12 +288,28 @@ class TestAPromiseWhileWhatIsReadIsMadeAgain:
         assert names(run.graph.suspects()) == {"B[0]"}
         run.loses("B/0").restarts("B[0] C[0] E[0]")
 
+    def test_of_one_that_is_lost_together_with_its_input(self):
+        """It restarts anyway, so nobody waits to see whether its input differs."""
+        run = Run(job("A => B => C", "A => D", "B => E", B={"deterministic": True})).submit()
+        run.finish("A", digest="x")
+        run.finish("B")
+        run.finish("C")
+        run.loses("A/0 B/0").restarts("A[0] B[0] C[0] D[0] E[0]")
+
     def test_of_one_that_waits_to_run_again(self):
         promise = {"deterministic": True}
         run = Run(job("A => B => C", "Q => B => E", B=promise, Q=promise)).submit()
         for name in "AQBC":
             run.finish(name)
         run.loses("B/0 Q/0").restarts("Q[0] B[0] E[0]")
+        run.loses("A/0").restarts("A[0] C[0]")
+
+    def test_pointwise_of_those_that_read_what_is_made_again(self):
+        promise = {"deterministic": True}
+        run = Run(job("A*2 =1> B*2 =1> C*2", "Q*2 =1> B =1> E*2", B=promise, Q=promise)).submit()
+        for name in "AQBC":
+            run.finish(name)
+        run.loses("B/0 B/1 Q/0 Q/1").restarts("Q[0] Q[1] B[0] B[1] E[0] E[1]")
         run.loses("A/0").restarts("A[0] C[0]")
 
     def test_not_if_the_input_is_promised_too(self):
@@ -294,6 +319,14 @@ class TestAPromiseWhileWhatIsReadIsMadeAgain:
             run.finish(name)
         run.loses("B/0 Q/0")
         run.loses("A/0").restarts("A[0]")
+
+    def test_nor_if_what_the_input_promises_is_doubted(self):
+        promise = {"deterministic": True}
+        run = Run(job("A => B => C", "Q => B => E", A=promise, B=promise, Q=promise)).submit()
+        for name in "AQBC":
+            run.finish(name)
+        run.loses("B/0 Q/0")
+        run.reruns("A").restarts("A[0] C[0]")
 
 
 class TestOneThatIsHeldNeedsNothingMeanwhile:
