@@ -81,7 +81,7 @@ class TestABlockInTime:
         run.now = 89.9
         assert run.see(ev.Tick()).unblocked == []
         run.now = 90.0
-        assert run.see(ev.Tick()).unblocked == ["n1"]
+        assert run.see(ev.Tick()) == [act.Unblock("n1", "its block has ended: slow task A[3]: too slow")]
 
     @pytest.mark.requirement("S3-3")
     def test_what_runs_there_goes_on(self):
