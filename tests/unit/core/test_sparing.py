@@ -296,6 +296,14 @@ class TestAPromiseWhileWhatIsReadIsMadeAgain:
         run.finish("C")
         run.loses("A/0 B/0").restarts("A[0] B[0] C[0] D[0] E[0]")
 
+    def test_of_one_that_is_lost_together_with_what_its_input_is_made_of(self):
+        """A promises too, but from Q's rows, which may be others."""
+        promise = {"deterministic": True}
+        run = Run(job("Q => A => B => C", "Q => D", "B => E", A=promise, B=promise)).submit()
+        for name in "QABC":
+            run.finish(name)
+        run.loses("Q/0 B/0").restarts("Q[0] A[0] B[0] C[0] D[0] E[0]")
+
     def test_of_one_that_waits_to_run_again(self):
         promise = {"deterministic": True}
         run = Run(job("A => B => C", "Q => B => E", B=promise, Q=promise)).submit()
