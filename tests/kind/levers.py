@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.kind import network
-from tests.kind.cluster import CONTROL_PLANE, Record, read_record, wait_for_node
+from tests.kind.cluster import CONTROL_PLANE, NODES, Record, read_record, wait_for_node
 from tests.kind.engine import docker
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed, wait_until
@@ -101,14 +101,18 @@ def save_etcd() -> None:
 def restore_etcd() -> None:
     """Make what `save_etcd` kept all that the cluster knows; everything since is forgotten, and kubelets go on.
 
-    The versions of objects go back too, so the controllers start anew, as etcd's manual asks for.
+    The versions of objects go back too, so everything that watches them starts anew, as Kubernetes' manual asks for;
+    but for what does not belong to the cluster itself.
     """
     stop_api_server()
     _on_control_plane(f"mv {_ETCD_MANIFEST} {_ETCD_ASIDE}")
     wait_until("the end of etcd", lambda: not _pids("etcd"), seconds=_API_SECONDS)
     _on_control_plane(f"rm -rf {_ETCD_DATA} && mv {_SAVED} {_ETCD_DATA} && mv {_ETCD_ASIDE} {_ETCD_MANIFEST}")
-    _on_control_plane("pkill -KILL kube-controller; pkill -KILL kube-scheduler; true")
+    _on_control_plane("pkill -KILL -x kube-controller; pkill -KILL -x kube-scheduler; true")
     start_api_server()
+    for node in NODES:
+        docker("exec", node, "sh", "-c", "systemctl restart kubelet; pkill -KILL -x 'kube-proxy|coredns'; true")
+        wait_for_node(node, ready=True)
 
 
 @contextmanager
