@@ -18,7 +18,8 @@ _EVERY = 0.2
 
 def apply(*objects: Object) -> None:
     """As a user does."""
-    kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+    kubectl("apply", "-f", "-", text=text, timeout=60 + len(objects))
 
 
 def get(kind: str, name: str, namespace: str) -> Object | None:

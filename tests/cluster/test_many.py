@@ -3,6 +3,7 @@
 import copy
 import json
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -30,23 +31,27 @@ def test_each_of_three_hundred_gets_one_driver_wherever_the_operator_is_killed(a
     for number, manifest in enumerate(manifests):
         manifest["metadata"] |= {"name": f"many-{number}", "labels": {OURS: "1"}}
     try:
-        apply(*manifests)
-        until("the first fifty drivers", lambda: len(drivers()) >= 50)
-        selector = f"app.kubernetes.io/name={RELEASE}"
-        kubectl("delete", "pods", "-n", NAMESPACE, "-l", selector, "--grace-period=0", "--force")
-        until("half of the drivers", lambda: len(drivers()) >= HOW_MANY / 2)
-        deployment.uninstall()
-        deployment.install(installed)
-        until("all drivers", lambda: len(drivers()) >= HOW_MANY)
+        with ThreadPoolExecutor(1) as pool:
+            applied = pool.submit(apply, *manifests)
+            until("the first fifty drivers", lambda: len(drivers()) >= 50)
+            selector = f"app.kubernetes.io/name={RELEASE}"
+            kubectl("delete", "pods", "-n", NAMESPACE, "-l", selector, "--grace-period=0", "--force")
+            until("a hundred drivers", lambda: len(drivers()) >= 100)
+            deployment.uninstall()
+            deployment.install(installed)
+            applied.result()
+        until("all drivers", lambda: len(drivers()) >= HOW_MANY, 240)
         pods = {"apiVersion": "v1", "kind": "List", "items": drivers()}
         ended = json.dumps({"status": {"phase": "Succeeded"}})
-        kubectl("patch", "-f", "-", "--subresource=status", "--type=merge", "-p", ended, text=json.dumps(pods))
+        kubectl(
+            "patch", "-f", "-", "--subresource=status", "--type=merge", "-p", ended, text=json.dumps(pods), timeout=300
+        )
 
         def states() -> Counter[str]:
             applications = items("sparkapplications", JOBS, OURS)
             return Counter(one.get("status", {}).get("applicationState", {}).get("state") for one in applications)
 
-        until("the end of all", lambda: states() == {"COMPLETED": HOW_MANY}, tell=lambda: str(states()))
+        until("the end of all", lambda: states() == {"COMPLETED": HOW_MANY}, 240, tell=lambda: str(states()))
         owners = Counter(pod["metadata"]["ownerReferences"][0]["uid"] for pod in drivers())
         assert Counter(owners.values()) == {1: HOW_MANY}
     finally:

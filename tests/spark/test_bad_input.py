@@ -103,7 +103,7 @@ def test_an_exception_that_cannot_be_shown_is_an_error_all_the_same(spark, tmp_p
 
 def test_an_error_of_the_users_that_speaks_of_lost_executors_is_not_tried_for_ever(spark, tmp_path):
     def body(numbers):
-        return numbers.selectExpr("raise_error('FetchFailed, Worker lost') AS id")
+        return numbers.selectExpr("CAST(raise_error('FetchFailed, Worker lost') AS long) AS id")
 
     with pytest.raises(PipelineFailed, match="FetchFailed, Worker lost"):
         pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
@@ -301,9 +301,13 @@ def test_a_cut_manifest_costs_its_partition(spark, tmp_path):
 
 def test_a_manifest_that_was_damaged_before_anyone_counted_on_it_is_written_again(spark, tmp_path):
     damaged = tmp_path / "store/runs/0001/stages/result/manifests/p00001-v0001.json"
-    damaged.parent.mkdir(parents=True)
-    damaged.write_bytes(b"{half")
-    result = pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
+
+    def body(numbers):
+        damaged.parent.mkdir(parents=True, exist_ok=True)
+        damaged.write_bytes(b"{half")
+        return numbers
+
+    result = pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
     assert {row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()} == set(range(10))
     (loss,) = result.report["losses"]
     assert (loss["stage"], loss["partitions"]) == ("result", [1])

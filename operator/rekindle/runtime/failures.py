@@ -29,8 +29,8 @@ _INFRASTRUCTURE = (
 _KILLS_ITS_EXECUTOR = "exited caused by one of the running tasks"
 """What Spark says of an executor that was lost with its tasks. That may be any one's doing; but a job is only given up
 for it when one task was there each time, and would be there again."""
-_THROWN = re.compile(r"(?!org\.apache\.spark\.SparkException:)([\w.$]+(?:Exception|Error)): ")
-"""An exception of a task: what follows is its message, which may be the user's own."""
+_THROWN = re.compile(r"((?!org\.apache\.spark\.SparkException:)[\w.$]+(?:Exception|Error):|\[[A-Z][A-Z\d_.]*\]) ")
+"""An exception of a task, or Spark's name of an error: what follows is its message, which may be the user's own."""
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _BUCKET_ERROR = re.compile(r"^rekindle\.runtime\.storage\.BucketError: (.*)$", re.MULTILINE)
 _TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")

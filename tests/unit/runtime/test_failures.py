@@ -69,8 +69,9 @@ def test_user_code_that_raised_is_a_task_failure_with_its_own_frames_only():
 
 
 @pytest.mark.parametrize("words", ["FetchFailed", "ExecutorLostFailure", "Worker lost"])
-def test_what_an_exception_of_the_users_says_makes_no_infrastructure_of_it(words):
-    raised = f"org.apache.spark.SparkRuntimeException: [USER_RAISED_EXCEPTION] {words} said the service"
+@pytest.mark.parametrize("before", ["", "org.apache.spark.SparkRuntimeException: "])
+def test_what_an_exception_of_the_users_says_makes_no_infrastructure_of_it(words, before):
+    raised = f"{before}[USER_RAISED_EXCEPTION] {words} said the service"
     assert classify(raised).cause.kind is FailureKind.TASK
     assert classify_job_error(RuntimeError(raised), STAGE, lambda *_: False).fatal
 
