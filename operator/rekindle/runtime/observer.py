@@ -14,6 +14,7 @@ from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import ResultKind
 from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.fusion import has_map_side
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost
 from rekindle.runtime.failures import classify_job_error, classify_task_error, is_indeterminate
@@ -129,7 +130,11 @@ class Observer:
             self.state.see(ev.AttemptFailed(live[0].attempt_id, failure.cause), now)
 
     def see_commits(self, stage: Stage, now: float, run: StageRun | None = None) -> None:
-        """Partitions whose manifest is there. The last one of a stage that shuffled is checked first."""
+        """Partitions whose manifest is there. The last one of a stage that shuffled is checked first.
+
+        Without `run` they are an earlier driver's, who had not looked at them: of a stage that shuffles they do not
+        count, for map outputs may have been made again between them, and only that driver could have told.
+        """
         fresh = [
             one
             for one in self.state.committed.scan(stage.name)
@@ -137,6 +142,8 @@ class Observer:
         ]
         self._see_damaged_manifests(stage, now)
         if not fresh or self.state.core.is_finished(stage.name):
+            return
+        if run is None and has_map_side(stage) and not self.state.is_deterministic(stage):
             return
         if run is not None and run.map_side and not self.state.is_deterministic(stage):
             reason = self._mixed(run, fresh)

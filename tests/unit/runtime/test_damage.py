@@ -67,6 +67,7 @@ def resumed(store: Store) -> JobMaster:
     master = JobMaster.__new__(JobMaster)
     master.state = RunState(built, None, run, core, None, None, dict(run.facts.schemas), {})  # type: ignore[arg-type]
     master._observer, master._actor, master._attempt = Observer(master.state), Actor(master.state), 1
+    master._options = ev.OptionsGiven(speculation, FailoverOptions(), BlocklistOptions(), ())
     master._start()
     return master
 

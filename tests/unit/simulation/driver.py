@@ -4,7 +4,7 @@ It sees late, twice, or not at all until later, writes what it saw to a journal 
 out, and is killed and started again. It keeps the promises that the job master makes to the core, and no others:
 
 - a stage's shuffle that Spark made again is told before the stage's last commit, not necessarily before the others;
-- commits are the truth: one that was not seen before a driver was lost is seen by the next.
+- commits are the truth: one that was not seen before a driver was lost is seen by the next, unless its stage shuffles.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class Driver:
         self._see(self._told())
         self._settle()
         for name in self.spark.stages:
-            self._see_commits(name, of_this_driver=False)
+            if not self._may_be_mixed(name):
+                self._see_commits(name, of_this_driver=False)
         if self.draw.random() < 0.2:
             self._see(ev.RerunRequested(self.draw.choice(sorted(self.spark.stages)), "somebody doubts it"))
         self._see(ev.DriverLost("killed"))
@@ -192,6 +193,9 @@ class Driver:
                 tasks.append(commit.task)
         latest = max((one.task for one in shuffle.outputs if one), default=-1) if shuffle else -1
         return bool(tasks) and latest > min(tasks)
+
+    def _may_be_mixed(self, name: str) -> bool:
+        return self.spark.stages[name].shuffles and not self._is_promised(name)
 
     def _map_finished(self, name: str) -> None:
         shuffle = self._shuffle(name)

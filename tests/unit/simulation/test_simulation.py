@@ -45,6 +45,7 @@ MUTANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "a lost partition is nobody's": (recovery.Recovery, "lose", nothing),
     "a lost driver loses nothing": (losses.LossHandler, "driver_lost", lambda *_: []),
     "shuffles that were made again are not told": (driver.Driver, "_map_lost", nothing),
+    "what a lost driver had not looked at is believed": (driver.Driver, "_may_be_mixed", lambda *_: False),
     "a driver replays by its own options": (graph.ExecutionGraph, "_options_given", lambda *_: []),
     "cached results that are lost are not told": (driver.Driver, "_cached_lost", nothing),
 }
