@@ -38,9 +38,13 @@ def running(app: Application) -> None:
 
 
 def pending_rerun(app: Application) -> None:
+    ended(app, 137, "PENDING_RERUN")
+
+
+def ended(app: Application, exit_code: int, state: str) -> None:
     running(app)
-    say(app, kubelet.ended(137))
-    app.wait_for("PENDING_RERUN", seconds=30)
+    say(app, kubelet.ended(exit_code))
+    app.wait_for(state, seconds=30)
 
 
 def suspending(app: Application) -> None:
@@ -69,15 +73,11 @@ def invalidating(app: Application) -> None:
 
 
 def completed(app: Application) -> None:
-    running(app)
-    say(app, kubelet.ended(0))
-    app.wait_for("COMPLETED", seconds=30)
+    ended(app, 0, "COMPLETED")
 
 
 def failed(app: Application) -> None:
-    running(app)
-    say(app, kubelet.ended(1))
-    app.wait_for("FAILED", seconds=30)
+    ended(app, 1, "FAILED")
 
 
 STATES = [submitted, running, pending_rerun, suspending, suspended, invalidating, completed, failed]

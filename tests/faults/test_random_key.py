@@ -10,7 +10,7 @@ from rekindle.runtime.journal import read_run
 from rekindle.runtime.store import Store
 from tests.faults.harness import Application
 
-ROWS = 3_000_000
+ROWS = 1_500_000
 
 
 @pytest.mark.requirement("S7-5", "S7-6", "S7-17")

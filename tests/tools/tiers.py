@@ -15,11 +15,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.tools import class_archive
 from tests.tools.junit import Counts, read_counts
 from tests.tools.machine import limits
 
@@ -49,7 +50,10 @@ class Tier:
     name: str
     budget: str
     folder: str | None = None
-    need: Need | None = None
+    needs: tuple[Need, ...] = ()
+    jvm_options: Callable[[], str] = str
+    """For all JVMs of its tests, asked for when what it needs is there."""
+
     at_once: bool = False
     """Whether its tests run on all cores at once, each file in one process."""
 
@@ -71,15 +75,16 @@ class Tier:
         return [*command, *(arguments or [f"--rules-report={self.rules}"])]
 
 
+BUCKET, CLASSES = Need(("tests.tools.bucket",)), Need(("tests.tools.class_archive",))
 CLUSTER = Need(("tests.kind", "up"), ("tests.kind", "status"), ("tests.kind", "down"))
 TIERS = (
     Tier("lint", "core"),
     Tier("types", "core"),
     Tier("layers", "core"),
     Tier("unit", "core", "tests/unit", at_once=True),
-    Tier("spark", "Spark", "tests/spark", Need(("tests.tools.bucket",))),
-    Tier("faults", "faults", "tests/faults"),
-    Tier("cluster", "cluster", "tests/cluster", CLUSTER),
+    Tier("spark", "Spark", "tests/spark", (BUCKET, CLASSES), class_archive.options),
+    Tier("faults", "faults", "tests/faults", (CLASSES,), class_archive.options),
+    Tier("cluster", "cluster", "tests/cluster", (CLUSTER,)),
 )
 
 
@@ -98,7 +103,11 @@ def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
         stale.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     began = time.monotonic()
-    with needed(tier.need, environment):
+    with ExitStack() as stack:
+        for need in tier.needs:
+            stack.enter_context(needed(need, environment))
+        if options := tier.jvm_options():
+            environment["JAVA_TOOL_OPTIONS"] = f"{options} {environment.get('JAVA_TOOL_OPTIONS', '')}".strip()
         status = subprocess.run(tier.command(arguments), env=environment, check=False).returncode
     counts = read_counts(tier.junit) if tier.folder else Counts()
     if tier.folder and status and not counts.failed:  # nothing collected, a crash, a skip that CI forbids
@@ -107,15 +116,12 @@ def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
 
 
 @contextmanager
-def needed(need: Need | None, environment: dict[str, str]) -> Iterator[None]:
+def needed(need: Need, environment: dict[str, str]) -> Iterator[None]:
     """Have what a tier needs while it runs. Where it cannot be made, the tests themselves say so."""
 
     def call(module: tuple[str, ...], **options: Any) -> int:
         return subprocess.run([sys.executable, "-m", *module], env=environment, check=False, **options).returncode
 
-    if need is None:
-        yield
-        return
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     was_there = bool(need.is_there) and call(need.is_there, **quiet) == 0
     call(need.make)

@@ -75,6 +75,17 @@ def test_a_tier_without_tests_fails(tmp_path, monkeypatch, capfd):
     capfd.readouterr()
 
 
+def test_a_tier_s_jvm_options_go_before_those_of_whoever_runs_it(tmp_path, monkeypatch, capfd):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text(
+        "import os\n\ndef test_it():\n    assert os.environ['JAVA_TOOL_OPTIONS'] == '-Xint -Xmx1g'\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx1g")
+    result = run_tier(Tier("it", "core", "tests", jvm_options=lambda: "-Xint"), ["-q"])
+    assert result.counts == Counts(passed=1), capfd.readouterr().out
+
+
 def test_a_part_of_a_tier_reports_no_rules():
     assert any("--rules-report" in word for word in UNIT.command())
     assert not any("--rules-report" in word for word in UNIT.command(["-k", "name"]))

@@ -134,8 +134,13 @@ def _why(pod: Object, terminated: Mapping[str, Any], exit_code: int | None) -> t
 
 
 def _never_placed(pod: Object) -> DriverFacts | None:
-    """A pod that is deleted is not given a node any more, however long a finalizer keeps it."""
-    return GONE if "deletionTimestamp" in pod["metadata"] and not pod["spec"].get("nodeName") else None
+    """A pod that is deleted is not given a node any more, however long a finalizer keeps it; one that runs has one."""
+    placed = bool(pod["spec"].get("nodeName")) or _runs(pod)
+    return GONE if "deletionTimestamp" in pod["metadata"] and not placed else None
+
+
+def _runs(pod: Object) -> bool:
+    return (_container(pod.get("status") or {}).get("state") or {}).get("running") is not None
 
 
 def _lost(pod: Object, node: Object | None) -> DriverFacts:
@@ -147,7 +152,7 @@ def _lost(pod: Object, node: Object | None) -> DriverFacts:
 
 def _alive(pod: Object, node: Object | None) -> DriverFacts:
     since = _silent_since(pod, node)
-    if (_container(pod.get("status") or {}).get("state") or {}).get("running") is None:
+    if not _runs(pod):
         reason, message = _waits_for(pod)
         return DriverFacts(DriverPhase.PENDING, reason, message, silent_since=since)
     if since is None:

@@ -59,8 +59,7 @@ class LocalCluster:
 
     Attributes:
         master_url: `spark://...`.
-        properties: a spark-defaults.conf that a driver needs (`--properties-file`, or its folder as
-            SPARK_CONF_DIR).
+        properties: a file of properties that a driver needs (`--properties-file`).
         nodes: the nodes, in the order of their addresses.
     """
 
@@ -97,10 +96,10 @@ class LocalCluster:
 
     def environment(self, temporary: Path, conf: Mapping[str, str]) -> dict[str, str]:
         """Environment of a Python program whose SparkSession is to be on this cluster, with these settings."""
-        arguments = [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
+        arguments = ["--properties-file", str(self.properties)]
+        arguments += [part for name, value in conf.items() for part in ("--conf", f"{name}={value}")]
         return {
             **base_environment(temporary),
-            "SPARK_CONF_DIR": str(self.properties.parent),
             "SPARK_LOCAL_IP": MASTER_HOST,
             "PYSPARK_SUBMIT_ARGS": shlex.join(["--master", self.master_url, *arguments, "pyspark-shell"]),
         }

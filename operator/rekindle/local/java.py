@@ -103,6 +103,12 @@ def make_secret(folder: Path) -> Path:
     return path
 
 
+def _class_path(home: Path) -> str:
+    """As Spark's launcher writes it for drivers and executors, so that one archive of classes serves all of them."""
+    first = sorted((home / "jars").glob("slf4j-api-*.jar"))
+    return os.pathsep.join([*map(str, first), f"{home}/jars/*"])
+
+
 def daemon_command(java: Path, temporary: Path, main_class: str, *arguments: str) -> list[str]:
     """A Spark daemon's command line: java itself, so that the process we start is the process we own."""
     return [
@@ -112,7 +118,7 @@ def daemon_command(java: Path, temporary: Path, main_class: str, *arguments: str
         "-Xmx256m",
         f"-Djava.io.tmpdir={temporary}",
         "-cp",
-        f"{spark_home()}/jars/*",
+        _class_path(spark_home()),
         main_class,
         *arguments,
     ]

@@ -157,7 +157,7 @@ def _drive(
     meter = CpuMeter(cluster.sessions if cluster else tuple)
     target = make_target(application.spec, _master_url(cluster, submission), work)
     if cluster is not None:
-        target = replace(target, environment={"SPARK_CONF_DIR": str(cluster.properties.parent)})
+        target = replace(target, properties=cluster.properties)
     supervisor = Supervisor(
         submission,
         target,

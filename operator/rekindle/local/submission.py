@@ -65,13 +65,16 @@ class Submission:
         assert self.settings.recovery.store is not None
         return Store.at(self.settings.recovery.store, self.conf, patience=_PATIENCE)
 
-    def command(self, master: str, java_options: str, conf: Mapping[str, str]) -> list[str]:
-        """spark-submit's command line; `conf` comes last and wins."""
+    def command(
+        self, master: str, java_options: str, conf: Mapping[str, str], properties: Path | None = None
+    ) -> list[str]:
+        """spark-submit's command line; `conf` comes last and wins, also over the file `properties`."""
         merged = {**self.conf, **conf}
         return [
             str(spark_home() / "bin" / "spark-submit"),
             *("--master", master, "--deploy-mode", "client", "--name", self.application),
             *("--driver-java-options", java_options),
+            *(("--properties-file", str(properties)) if properties else ()),
             *self.options,
             *(part for key, value in merged.items() for part in ("--conf", f"{key}={value}")),
             self.main_file,

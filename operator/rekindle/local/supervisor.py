@@ -52,7 +52,8 @@ class Target:
     folder: Path
     driver_java_options: str
     conf: dict[str, str] = field(default_factory=dict)
-    environment: dict[str, str] = field(default_factory=dict)
+    properties: Path | None = None
+    """A properties file that drivers need there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +132,8 @@ class Supervisor:
         target, environment = self._target, base_environment(temporary / "tmp")
         environment = driver_environment(self._submission, environment, temporary)
         return Driver(
-            self._submission.command(target.master_url, target.driver_java_options, conf),
-            {**environment, **target.environment},
+            self._submission.command(target.master_url, target.driver_java_options, conf, target.properties),
+            environment,
             self._submission.folder,
             self._file("log"),
             self._watchdog,

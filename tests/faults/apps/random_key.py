@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from rekindle.pipeline import FileSink, Pipeline
 
 PARTITIONS, HEAVY_SHARE, KEY, OUT = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
-ROWS = 3_000_000
+ROWS = 1_500_000
 HEAVY_BUCKETS = (9, 49, 11)
 """Of 12 partitions these are in the last three, which the three executors work on last and together."""
 

@@ -548,6 +548,14 @@ def test_a_driver_that_was_deleted_before_it_had_a_node_is_gone_also_where_a_fin
     assert world.status.attempt == 2
 
 
+def test_a_deleted_driver_that_is_said_to_run_is_not_gone_though_no_node_is_named():
+    world = running()
+    world.pods[world.names.driver_pod]["spec"] = {}
+    world.pods[world.names.driver_pod]["metadata"]["deletionTimestamp"] = format_time(world.now)
+    world.settle()
+    assert world.state() is State.RUNNING
+
+
 def test_a_spec_that_reads_differently_without_an_edit_restarts_nothing():
     """As after an upgrade of the CRD that gives a field a default."""
     world = running()

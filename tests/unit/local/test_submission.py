@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import yaml
@@ -47,6 +48,12 @@ def test_the_command_line_ends_with_program_and_arguments(folder):
     assert command[command.index("--master") + 1] == "spark://h:1"
     assert command[command.index("--driver-java-options") + 1] == "-Xint"
     assert "spark.a=b" in command
+    assert "--properties-file" not in command
+
+
+def test_a_cluster_s_properties_are_in_a_file_where_nobody_else_reads_its_secret(folder):
+    command = plan(folder).command("spark://h:1", "", {}, Path("/work/spark-defaults.conf"))
+    assert command[command.index("--properties-file") + 1] == "/work/spark-defaults.conf"
 
 
 def test_one_executor_on_each_node_is_the_default(folder):

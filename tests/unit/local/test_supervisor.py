@@ -21,7 +21,7 @@ class Program(Submission):
 
     code: str = ""
 
-    def command(self, master, java_options, conf):
+    def command(self, master, java_options, conf, properties=None):
         known = {
             "ATTEMPT": int(conf["spark.rekindle.driver.attempt"]),
             "TAKEOVER": conf["spark.rekindle.driver.takeover"],
