@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.cluster.deployment import SELECTOR
 from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed
@@ -144,7 +145,7 @@ class Application:
         """What is known, for a test that failed."""
         try:
             pods = kubectl("get", "pods", "-n", self.namespace, "-o", "wide")
-            operators = kubectl("get", "pods", "-A", "-l", "app.kubernetes.io/name=rekindle", "-o", "wide")
+            operators = kubectl("get", "pods", "-A", "-l", SELECTOR, "-o", "wide")
             notes = [f"{one.get('reason')}: {one.get('note')}" for one in self.events()]
             return "\n".join([json.dumps(self.status, indent=1), pods, operators, *notes])
         except (Failed, AssertionError) as error:

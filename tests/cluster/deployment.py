@@ -14,6 +14,8 @@ from tests.kind.processes import Failed, run
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "rekindle"
 RELEASE, NAMESPACE, JOBS = "rekindle", "rekindle-system", "jobs"
+SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
+"""Of all that the chart makes."""
 
 _HELM_SECONDS = 75
 _PACKAGE = ROOT / "operator" / "rekindle"

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from tests.cluster import deployment
+from tests.cluster import deployment, operators
 from tests.cluster.api import evict, get, there, until
-from tests.cluster.deployment import CHART, JOBS, NAMESPACE, RELEASE
+from tests.cluster.deployment import CHART, JOBS, NAMESPACE, RELEASE, SELECTOR
 from tests.kind.go import module_file
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed
@@ -14,19 +14,14 @@ from tests.kind.versions import PROMETHEUS_OPERATOR
 
 pytestmark = pytest.mark.timeout(600)
 
-SELECTOR = f"app.kubernetes.io/instance={RELEASE}"
-
 
 def holder() -> str:
     lease = json.loads(kubectl("get", "lease", RELEASE, "-n", NAMESPACE, "-o", "json"))
     return str(lease["spec"].get("holderIdentity") or "").partition("_")[0]
 
 
-def operators() -> list[str]:
-    listed = kubectl("get", "pods", "-n", NAMESPACE, "-l", SELECTOR, "-o", "json")
-    return sorted(
-        pod["metadata"]["name"] for pod in json.loads(listed)["items"] if "deletionTimestamp" not in pod["metadata"]
-    )
+def names() -> list[str]:
+    return [operators.name_of(pod) for pod in operators.operators()]
 
 
 def test_the_chart_is_well_formed_and_refuses_values_it_does_not_know(installed):
@@ -54,7 +49,7 @@ def test_every_optional_part_is_installed_and_removed_again(installed, prometheu
     deployment.install(installed, *(f"{value}.enabled=true" for value in parts.values()))
     try:
         found = {kind: there(kind, RELEASE, NAMESPACE) for kind in parts}
-        pod = json.loads(kubectl("get", "pods", "-n", NAMESPACE, "-l", SELECTOR, "-o", "json"))["items"][0]
+        pod = operators.operators()[0]
         service = there("service", f"{RELEASE}-metrics", NAMESPACE)
         budget, policy = found["poddisruptionbudget"]["spec"], found["networkpolicy"]["spec"]
         for selector in (budget["selector"]["matchLabels"], policy["podSelector"]["matchLabels"]):
@@ -71,7 +66,7 @@ def test_of_two_operators_the_budget_lets_one_be_evicted_at_a_time(installed):
     deployment.install(installed, "replicas=2", "podDisruptionBudget.enabled=true")
     try:
         until("a budget", lambda: there("pdb", RELEASE, NAMESPACE)["status"].get("disruptionsAllowed") == 1, 60)
-        first, second = operators()
+        first, second = names()
         evict(there("pod", first, NAMESPACE))
         with pytest.raises(Failed, match="disruption budget"):
             evict(there("pod", second, NAMESPACE))
@@ -93,15 +88,16 @@ def test_confined_to_a_namespace_it_runs_what_is_there(installed, application):
 
 
 def test_metrics_and_probes_are_served(installed):
-    pod = operators()[0]
+    [pod] = names()
     proxy = f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}:8080/proxy"
     assert kubectl("get", "--raw", f"{proxy}/healthz") == "ok\n"
     until("readiness", lambda: kubectl("get", "--raw", f"{proxy}/readyz") == "ok\n", 30)
     until("the Lease", lambda: "rekindle_leader 1.0" in kubectl("get", "--raw", f"{proxy}/metrics"), 60)
 
 
-def test_uninstalled_it_leaves_the_kinds_and_what_runs_and_installed_again_it_goes_on(installed, application):
-    app = application("uninstalled", "pi.py", "1000", "4", "8").apply()
+def test_uninstalled_or_taken_over_it_leaves_what_runs_and_goes_on(installed, application):
+    """Uninstalled with the kinds left, then installed as two, of which one waits and takes over."""
+    app = application("uninstalled", "pi.py", "1000", "8", "8").apply()
     app.wait_for_executor()
     driver = app.driver()["metadata"]["uid"]
     deployment.uninstall()
@@ -112,20 +108,11 @@ def test_uninstalled_it_leaves_the_kinds_and_what_runs_and_installed_again_it_go
         assert kubectl("get", "clusterroles,clusterrolebindings", "-l", SELECTOR, "-o", "name") == ""
         assert app.driver()["metadata"]["uid"] == driver
     finally:
-        deployment.install(installed)
-    app.wait_for("COMPLETED", "FAILED", seconds=180)
-    assert [pod["metadata"]["uid"] for pod in app.drivers()] == [driver]
-
-
-def test_of_two_operators_one_waits_and_takes_over_and_an_upgrade_stops_nothing(installed, application):
-    app = application("upgraded", "pi.py", "1000", "4", "8").apply()
-    app.wait_for_executor()
-    driver = app.driver()["metadata"]["uid"]
-    deployment.install(installed, "replicas=2")
+        deployment.install(installed, "replicas=2")
     try:
-        until("two operators", lambda: len(operators()) == 2 and holder() in operators(), 90)
+        until("two operators", lambda: len(names()) == 2 and holder() in names(), 90)
         first = holder()
-        kubectl("delete", "pod", first, "-n", NAMESPACE, "--grace-period=0", "--force", "--wait=false")
+        operators.kill(first)
         until("another holds the Lease", lambda: holder() not in ("", first), 60)
         app.wait_for("COMPLETED", "FAILED", seconds=180)
         assert app.state == "COMPLETED", app.tell()
