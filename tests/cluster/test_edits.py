@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.api import Application, get, until
+from tests.cluster.api import Application, apply, get, until
 from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 
@@ -15,17 +15,19 @@ pytestmark = pytest.mark.timeout(300)
 
 NOWHERE = {"nodeSelector": {"there-is": "no-such-node"}}
 PATIENT = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 3600}
-HOLD = "rekindle.test/hold"
 
 
 def say(app: Application, status: dict[str, Any]) -> None:
     """What a kubelet would of the driver's pod."""
-    pod = until("a driver", app.driver, 30, tell=app.tell)["metadata"]["name"]
-    patch(app, pod, {"status": status}, "--subresource=status")
+    patch("pod", driver_pod(app), {"status": status}, "-n", app.namespace, "--subresource=status")
 
 
-def patch(app: Application, pod: str, change: dict[str, Any], *options: str) -> None:
-    kubectl("patch", "pod", pod, "-n", app.namespace, "--type=merge", "-p", json.dumps(change), *options)
+def driver_pod(app: Application) -> str:
+    return str(until("a driver", app.driver, 30, tell=app.tell)["metadata"]["name"])
+
+
+def patch(kind: str, name: str, change: dict[str, Any], *options: str) -> None:
+    kubectl("patch", kind, name, "--type=merge", "-p", json.dumps(change), *options)
 
 
 def submitted(app: Application) -> None:
@@ -49,15 +51,34 @@ def ended(app: Application, exit_code: int, state: str) -> None:
 
 def suspending(app: Application) -> None:
     """A pod that is told to end and does not."""
+    place(app)
     running(app)
-    hold(app, [HOLD])
     app.edit(suspend=True)
     app.wait_for("SUSPENDING", seconds=30)
 
 
-def hold(app: Application, finalizers: list[str]) -> None:
-    pod = until("a driver", app.driver, 30, tell=app.tell)["metadata"]["name"]
-    patch(app, pod, {"metadata": {"finalizers": finalizers}})
+def place(app: Application) -> None:
+    """Put the driver on a node without a kubelet, as a scheduler would: what is told to end there does not."""
+    node = node_of(app)
+    apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}, "spec": {"unschedulable": True}})
+    ready = {"type": "Ready", "status": "True", "reason": "Test", "message": ""}
+    patch("node", node, {"status": {"conditions": [ready]}}, "--subresource=status")
+    pod = driver_pod(app)
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+    path = f"/api/v1/namespaces/{app.namespace}/pods/{pod}/binding"
+    kubectl("create", "--raw", path, "-f", "-", text=json.dumps(binding))
+
+
+def node_of(app: Application) -> str:
+    """Its own: of a name that it has heard of before, Kubernetes may think that it is silent."""
+    return f"nobody-{app.body['metadata']['uid']}"
+
+
+def let_go(app: Application) -> None:
+    """What was told to end has ended, as a kubelet would confirm it."""
+    mine = ("-n", app.namespace, "-l", f"rekindle.dev/application={app.name}")
+    kubectl("delete", "pods", *mine, "--grace-period=0", "--force", "--wait=false")
 
 
 def suspended(app: Application) -> None:
@@ -66,8 +87,8 @@ def suspended(app: Application) -> None:
 
 
 def invalidating(app: Application) -> None:
+    place(app)
     running(app)
-    hold(app, [HOLD])
     app.edit(arguments=["before"])
     app.wait_for("INVALIDATING", seconds=30)
 
@@ -90,10 +111,10 @@ def placed(request, application):
     app = application(f"{request.node.originalname.split('_')[1]}-{name}", restartPolicy=PATIENT, driver=NOWHERE)
     app.apply()
     request.param(app)
+    node = node_of(app)
     yield app
-    pods = kubectl("get", "pods", "-n", app.namespace, "-l", f"rekindle.dev/application={app.name}", "-o", "name")
-    for pod in pods.split():
-        kubectl("patch", pod, "-n", app.namespace, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    let_go(app)
+    kubectl("delete", "node", node, "--ignore-not-found")
 
 
 def test_edited_it_runs_the_new_spec(placed):
@@ -103,7 +124,7 @@ def test_edited_it_runs_the_new_spec(placed):
     if state in ("SUSPENDING", "INVALIDATING"):
         placed.wait_until("the edit is seen", lambda now: now["observedGeneration"] == placed.generation, 30)
         assert (placed.state, placed.status["attempt"], len(placed.drivers())) == (state, attempt, 1)
-        hold(placed, [])
+        let_go(placed)
     if state in ("SUSPENDING", "SUSPENDED"):
         placed.wait_for("SUSPENDED", seconds=30)
         assert (placed.status["attempt"], placed.drivers()) == (attempt, [])
@@ -119,7 +140,7 @@ def test_deleted_it_goes_and_leaves_nothing(placed):
     placed.delete(wait=False)
     if state in ("SUSPENDING", "INVALIDATING"):
         assert len(placed.drivers()) == 1  # it waits for its driver
-        hold(placed, [])
+        let_go(placed)
     placed.delete()
     mine = f"rekindle.dev/application-uid={uid}"
     until(
