@@ -1,12 +1,12 @@
 # Two images from one file:
 #
 #   docker build --target operator -t rekindle-operator .
-#   docker build --target spark    -t rekindle-spark --build-arg SPARK_BASE=apache/spark:4.1.1 .
+#   docker build --target spark    -t rekindle-spark --build-arg SPARK_BASE=REGISTRY/spark:TAG .
 #
 # SPARK_BASE is any image that keeps the contract of Apache's own: an entry point that takes `driver ...` and
-# `executor`, /opt/decom.sh, Python 3.11 or newer with pip, and user 185.
+# `executor`, /opt/decom.sh, Python 3.11 or newer with pip (Apache's images before 4.3 have 3.10), and user 185.
 ARG PYTHON_BASE=python:3.13-slim
-ARG SPARK_BASE=apache/spark:4.1.1-scala2.13-java17-python3-ubuntu
+ARG SPARK_BASE=apache/spark:4.3.0-scala2.13-java17-python3-ubuntu
 
 # Dependencies come before the code, so that an edit of the code costs one small layer.
 FROM ${PYTHON_BASE} AS dependencies
@@ -38,8 +38,10 @@ FROM ${SPARK_BASE} AS spark
 USER root
 # Debian keeps its Python to itself unless told otherwise; PySpark is in the base.
 ENV PIP_BREAK_SYSTEM_PACKAGES=1
-RUN python3 -m pip install --no-cache-dir --no-compile --quiet \
+RUN python3 -c 'import sys; sys.exit("SPARK_BASE: needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)' \
+    && python3 -m pip install --no-cache-dir --no-compile --quiet \
       'pyarrow>=18' 'pandas>=2.2,<3' 'numpy>=1.26' 'pydantic>=2.11,<3' 'PyYAML>=6.0' 'rich>=13' 'psutil>=5.9' \
+      'obstore>=0.12,<1' \
     && cd "$(python3 -c 'import pyarrow; print(pyarrow.__path__[0])')/.." \
     && rm -rf pyarrow/include pyarrow/tests pandas/tests numpy/*/tests
 COPY --from=wheels /wheels /tmp/wheels

@@ -27,7 +27,8 @@ exit codes:
   1    the pipeline failed: user code raised, or a failure budget is used up
   2    usage: a bad command line, manifest or pipeline
   3    the environment: no Java, no cluster or one that refuses, a driver lost too often
-  4    the store was refused: another application's, a newer version's, damaged, in use, full
+  4    the store was refused: another application's, another version's, damaged, in use, full,
+       or of a pipeline that has changed since
   130  stopped by Ctrl-C; the next run goes on from what is stored
 """
 

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.cluster import operators
-from tests.cluster.api import until
 from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 
@@ -31,14 +30,14 @@ def test_an_application_runs_to_its_end(application):
     assert app.executors() == []
 
 
-def test_a_killed_operator_changes_nothing_for_what_runs_and_a_killed_driver_is_followed_by_another(application):
+def test_a_killed_driver_is_followed_by_another_and_a_killed_operator_changes_nothing_for_what_runs(application):
     app = application("killed", "pi.py", *SLOW).apply()
     app.wait_for_executor()
-    operators.kill()
-    until("another operator", operators.are_ready, 60)
-    assert (app.state, app.status["attempt"], len(app.drivers())) == ("RUNNING", 1, 1)
     kill_driver(app)
     app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
+    app.wait_for_executor()
+    second = app.driver()["metadata"]["uid"]
+    operators.kill()
     app.wait_for("COMPLETED", "FAILED", seconds=180)
     assert app.state == "COMPLETED", app.tell()
     assert "counted 1000" in app.log()
@@ -53,6 +52,7 @@ def test_a_killed_operator_changes_nothing_for_what_runs_and_a_killed_driver_is_
     assert "the driver was killed (SIGKILL, exit code 137)" in app.status["transitions"][2]["message"]
     assert app.status["restarts"] == {"infrastructure": 1}
     assert len(app.drivers()) == 2
+    assert (app.status["attempt"], app.driver()["metadata"]["uid"]) == (2, second)
 
 
 def test_a_scala_program_runs(application):

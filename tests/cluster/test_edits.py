@@ -1,4 +1,6 @@
-"""Edits and deletions in every state. The drivers find no node: the test says of them what a kubelet would."""
+"""Edits and deletions in every state. The drivers find no node, or one without a kubelet where they are not to end: the
+test says of them what a kubelet would.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.api import Application, apply, get, until
+from tests.cluster.marks import needs_nodes
 from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 
@@ -101,20 +104,27 @@ def failed(app: Application) -> None:
     ended(app, 1, "FAILED")
 
 
-STATES = [submitted, running, pending_rerun, suspending, suspended, invalidating, completed, failed]
+STATES = [submitted, running, pending_rerun, suspended, completed, failed]
+NOT_ENDING = [suspending, invalidating]
 
 
-@pytest.fixture(params=STATES, ids=[state.__name__ for state in STATES])
+@pytest.fixture(
+    params=[*STATES, *(pytest.param(state, marks=needs_nodes) for state in NOT_ENDING)],
+    ids=[state.__name__ for state in STATES + NOT_ENDING],
+)
 def placed(request, application):
     """An application in each of its states."""
     name = request.param.__name__.replace("_", "-")
     app = application(f"{request.node.originalname.split('_')[1]}-{name}", restartPolicy=PATIENT, driver=NOWHERE)
-    app.apply()
-    request.param(app)
-    node = node_of(app)
-    yield app
-    let_go(app)
-    kubectl("delete", "node", node, "--ignore-not-found")
+    node = node_of(app.apply())
+    try:
+        request.param(app)
+        yield app
+    finally:
+        try:
+            let_go(app)
+        finally:
+            kubectl("delete", "node", node, "--ignore-not-found")
 
 
 def test_edited_it_runs_the_new_spec(placed):

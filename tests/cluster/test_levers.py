@@ -4,17 +4,16 @@ import time
 
 import pytest
 
+from tests.cluster import operators
 from tests.cluster.api import apply, evict, get, there, until
-from tests.cluster.operators import operators
+from tests.cluster.marks import needs_nodes
 from tests.kind import levers
 from tests.kind.cluster import WORKERS
-from tests.kind.kubectl import given_kubeconfig, kubectl
+from tests.kind.kubectl import kubectl
 
 pytestmark = [pytest.mark.timeout(600)]
 
 SLOW = ("1000", "3", "8")
-
-needs_nodes = pytest.mark.skipif(given_kubeconfig() is not None, reason="the nodes of a given cluster are left alone")
 
 
 def test_an_executor_that_is_evicted_or_killed_is_replaced_and_the_driver_goes_on(application):
@@ -23,7 +22,9 @@ def test_an_executor_that_is_evicted_or_killed_is_replaced_and_the_driver_goes_o
     [first] = app.executors()
     evict(first)
     second = until("a second executor", lambda: other_executor(app, first), 120, tell=app.tell)
-    kubectl("delete", "pod", second["metadata"]["name"], "-n", app.namespace, "--grace-period=0", "--force")
+    kubectl(
+        "delete", "pod", second["metadata"]["name"], "-n", app.namespace, "--grace-period=0", "--force", "--wait=false"
+    )
     app.wait_for("COMPLETED", "FAILED", seconds=180)
     assert app.state == "COMPLETED", app.tell()
     assert app.status["attempt"] == 1
@@ -49,7 +50,7 @@ def test_an_api_server_that_is_away_ends_nothing(application):
 
 
 def operators_node() -> str:
-    [pod] = operators()
+    [pod] = operators.pods()
     return str(pod["spec"]["nodeName"])
 
 

@@ -8,7 +8,8 @@ from rekindle.api.model import ApiModel
 
 
 class Dependencies(ApiModel):
-    """Files and packages that the application needs; local paths are relative to the manifest."""
+    """Files and packages that the application needs. Local paths are relative to the manifest on one machine; on
+    Kubernetes `local://` is a path in the image, and all else is fetched by Spark."""
 
     jars: list[str] = Field(default_factory=list)
     """Jars on the class path of driver and executors."""

@@ -110,7 +110,7 @@ class NodeBlockStatus(ApiModel):
 
 
 class NodeBlock(ApiModel):
-    """A node that gets no new Spark tasks for a while. People may make one by hand."""
+    """A node that gets no new Spark tasks for a while. Not acted on yet: what is written here changes nothing."""
 
     api_version: Literal["rekindle.dev/v1beta2"]
     """The version of this schema."""

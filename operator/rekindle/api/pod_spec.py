@@ -84,7 +84,7 @@ class SparkPodSpec(ApiModel):
     """Where the application's `volumes` are mounted, as in Kubernetes' container."""
 
     affinity: OnKubernetes[dict[str, Any] | None] = None
-    """Kubernetes' affinity. What keeps pods off blocked nodes is added to it."""
+    """Kubernetes' affinity."""
 
     tolerations: OnKubernetes[list[dict[str, Any]] | None] = None
     """Kubernetes' tolerations."""
@@ -126,7 +126,7 @@ class SparkPodSpec(ApiModel):
     """Seconds between the signal to end and the kill. Unset: Kubernetes' 30."""
 
     service_account: OnKubernetes[str | None] = None
-    """The pod's service account. Unset: the namespace's default."""
+    """The pod's service account. Unset: the namespace's default; for executors the driver's."""
 
     share_process_namespace: OnKubernetes[bool | None] = None
     """Whether the pod's containers see each other's processes. Unset: no."""

@@ -25,6 +25,9 @@ from rekindle.core.options import (
 
 CONF_PREFIX = "spark.rekindle."
 
+_NO_SETTINGS = ("driver", "explain")
+"""What else is said to a driver under the prefix."""
+
 _NODE_AWARE_LOWER_BOUND = NodeAwareOptions().lower_bound
 
 _STRATEGIES = {"region": FailoverStrategyKind.REGION, "restartAll": FailoverStrategyKind.RESTART_ALL}
@@ -110,7 +113,8 @@ class RecoverySpec(ApiModel):
     """Failures of the whole job that it survives, lost infrastructure included; unset is no bound."""
 
     store: str | None = None
-    """Folder of the stored results, relative to the manifest, or `s3://bucket/prefix`. Unset: chosen by who runs it."""
+    """Folder of the stored results, or `s3://bucket/prefix`. A folder is relative to the manifest on one machine, to
+    the driver's working folder on Kubernetes. Unset: chosen by who runs it."""
 
     volumes: int = Field(default=1, ge=1)
     """Volumes over which stored results are spread."""
@@ -125,7 +129,7 @@ class RecoverySpec(ApiModel):
     """Seconds: a second run on the same store is refused while the first renewed its lease within this time."""
 
     fencing: OnKubernetes[Literal["Wait", "Assume"]] = "Wait"
-    """What is done when an old driver cannot be proven gone and no store fences it: `Wait` starts no other driver;
+    """What is done when an old driver cannot be proven gone: `Wait` starts no other driver;
     `Assume` starts one after `fencingTimeoutSeconds`, and two drivers are then possible."""
 
     fencing_timeout_seconds: OnKubernetes[int] = Field(default=300, ge=1, le=YEAR)
@@ -188,6 +192,20 @@ class RekindleSettings(ApiModel):
         }
 
     @classmethod
+    def _meant(cls, block: str, name: str) -> str:
+        """What was probably meant by `block.name`, or by `block` alone."""
+        known = {
+            (field.alias or plain): f"{CONF_PREFIX}{of}.{field.alias or plain}"
+            for of, spec in (("speculation", SpeculationSpec), ("blocklist", BlocklistSpec), ("recovery", RecoverySpec))
+            for plain, field in spec.model_fields.items()
+        }
+        if not name and (option := nearest(block, known)):
+            return f"did you mean {known[option]}?"
+        if name and (near := nearest(block, cls.model_fields)):
+            return f"did you mean {CONF_PREFIX}{near}.{name}?"
+        return f"there are {', '.join(f'{CONF_PREFIX}{of}.*' for of in cls.model_fields)}"
+
+    @classmethod
     def from_spark_conf(cls, conf: Mapping[str, str]) -> Self:
         """Settings from a driver's configuration; keys of other owners are ignored.
 
@@ -195,12 +213,13 @@ class RekindleSettings(ApiModel):
         """
         blocks: dict[str, dict[str, str]] = {}
         for key in sorted(conf):
-            parts = key.removeprefix(CONF_PREFIX).split(".", 1)
-            if key.startswith(CONF_PREFIX) and len(parts) == 2:
-                if parts[0] in cls.model_fields:
-                    blocks.setdefault(parts[0], {})[parts[1]] = conf[key]
-                elif near := nearest(parts[0], cls.model_fields):
-                    raise SettingsError(f"{key}: unknown setting; did you mean {CONF_PREFIX}{near}.{parts[1]}?")
+            if not key.startswith(CONF_PREFIX):
+                continue
+            block, _, name = key.removeprefix(CONF_PREFIX).partition(".")
+            if block in cls.model_fields and name:
+                blocks.setdefault(block, {})[name] = conf[key]
+            elif block not in _NO_SETTINGS:
+                raise SettingsError(f"{key}: unknown setting; {cls._meant(block, name)}")
         try:
             return cls.model_validate(blocks, strict=False, by_alias=True, by_name=False)
         except ValidationError as error:

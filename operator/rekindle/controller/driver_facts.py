@@ -134,7 +134,10 @@ def _why(pod: Object, terminated: Mapping[str, Any], exit_code: int | None) -> t
 
 
 def _never_placed(pod: Object) -> DriverFacts | None:
-    """A pod that is deleted is not given a node any more, however long a finalizer keeps it; one that runs has one."""
+    """A pod that is deleted is not given a node any more, however long a finalizer keeps it.
+
+    Who may write its status may say that it runs, and is believed: one driver too few is better than two.
+    """
     placed = bool(pod["spec"].get("nodeName")) or _runs(pod)
     return GONE if "deletionTimestamp" in pod["metadata"] and not placed else None
 

@@ -85,6 +85,7 @@ def base_environment(temporary: Path) -> dict[str, str]:
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith("SPARK_")},
         "SPARK_HOME": str(spark_home()),
+        "SPARK_CONF_DIR": str(temporary / "no-conf"),  # is not there: settings come from the command line alone
         "SPARK_SCALA_VERSION": "2.13",  # else an executor's launch looks for a source build's folders
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": f"{source_root()}{os.pathsep}{theirs}" if theirs else str(source_root()),
@@ -103,8 +104,8 @@ def make_secret(folder: Path) -> Path:
     return path
 
 
-def _class_path(home: Path) -> str:
-    """As Spark's launcher writes it for drivers and executors, so that one archive of classes serves all of them."""
+def class_path(home: Path) -> str:
+    """slf4j first, as Spark's own launcher has it: class data sharing needs one order for all JVMs."""
     first = sorted((home / "jars").glob("slf4j-api-*.jar"))
     return os.pathsep.join([*map(str, first), f"{home}/jars/*"])
 
@@ -118,7 +119,7 @@ def daemon_command(java: Path, temporary: Path, main_class: str, *arguments: str
         "-Xmx256m",
         f"-Djava.io.tmpdir={temporary}",
         "-cp",
-        _class_path(spark_home()),
+        class_path(spark_home()),
         main_class,
         *arguments,
     ]

@@ -33,7 +33,7 @@ from rekindle.runtime.store import Store
 
 NO_NODES = (
     "only 127.0.0.1 exists here, so all executors share one host: no copies on other nodes, no blocked "
-    "nodes, no --chaos on nodes (macOS: sudo ifconfig lo0 alias 127.0.0.2; and .3, .4 for three nodes)"
+    "nodes, no --hold-cores, no --chaos on nodes (macOS: sudo ifconfig lo0 alias 127.0.0.2; and .3, .4 for three nodes)"
 )
 
 

@@ -129,11 +129,10 @@ class Supervisor:
             DRIVER_ERROR_CONF: str(error_file),
             "spark.pyspark.driver.python": str(make_python(temporary / "python", self._file("err"))),
         }
-        target, environment = self._target, base_environment(temporary / "tmp")
-        environment = driver_environment(self._submission, environment, temporary)
+        target = self._target
         return Driver(
             self._submission.command(target.master_url, target.driver_java_options, conf, target.properties),
-            environment,
+            driver_environment(self._submission, base_environment(temporary / "tmp"), temporary),
             self._submission.folder,
             self._file("log"),
             self._watchdog,

@@ -42,6 +42,8 @@ def _add(
     act: Callable[[argparse.Namespace], int],
     text: str,
     example: str,
+    *,
+    namespace: str | None = "default",
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name,
@@ -50,18 +52,18 @@ def _add(
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-n", "--namespace", default="default", help="(default: default)")
+    otherwise = namespace or "the manifest's, else default"
+    parser.add_argument("-n", "--namespace", default=namespace, help=f"(default: {otherwise})")
     parser.set_defaults(command=functools.partial(_told, act))
     return parser
 
 
 def _add_submit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     text = "send a SparkApplication manifest to the cluster"
-    submit = _add(commands, "submit", _submit, text, "rekindle submit pi.yaml --wait")
+    submit = _add(commands, "submit", _submit, text, "rekindle submit pi.yaml --wait", namespace=None)
     submit.add_argument("manifest", type=Path, metavar="APP.yaml")
     submit.add_argument("--wait", action="store_true", help="follow it to its end; exit code 1 if it fails")
     submit.add_argument("--force", action="store_true", help="take over fields that kubectl or GitOps have set")
-    submit.set_defaults(namespace=None)
 
 
 def _add_crd(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -81,7 +83,7 @@ def _told(act: Callable[[argparse.Namespace], int], options: argparse.Namespace)
     try:
         from rekindle.remote.applications import RemoteError
     except ModuleNotFoundError as missing:
-        print(f"rekindle: {missing.name} is not installed: pip install 'rekindle[operator]'", file=sys.stderr)
+        print(f"rekindle: {missing.name} is not installed; in a clone: pip install '.[operator]'", file=sys.stderr)
         return ENVIRONMENT
     try:
         return act(options)

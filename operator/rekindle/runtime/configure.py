@@ -1,8 +1,7 @@
 """Settings that must be there when the SparkContext starts.
 
-`configure(builder, ...)` sets them on a builder in any PySpark program; `rekindle run` and the operator set
-the same ones. In a session made without them a pipeline runs with what is left, and `explain` names each
-missing lever.
+`configure(builder, ...)` sets them on a builder in any PySpark program; `rekindle run` sets the same ones. In a
+session made without them a pipeline runs with what is left, and `explain` names each missing lever.
 """
 
 from __future__ import annotations

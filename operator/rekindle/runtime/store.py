@@ -69,7 +69,7 @@ class Store:
         if find_spec("obstore") is None:
             raise EnvironmentProblem(
                 "a store in a bucket needs the Python package obstore, here and where executors run",
-                remedy="pip install 'rekindle[s3]'",
+                remedy="pip install obstore",
             )
         name, prefix = bucket["bucket"], (bucket["prefix"] or "").strip("/")
         silence = min(SILENCE, patience) if patience else SILENCE

@@ -130,6 +130,10 @@ def test_other_keys_of_a_session_are_left_alone():
     [
         ("speculation.enabld", "true", "speculation.enabld: unknown field; did you mean enabled?"),
         ("speculatoin.enabled", "true", "did you mean spark.rekindle.speculation.enabled?"),
+        ("maxConcurrentExecutions", "3", "did you mean spark.rekindle.speculation.maxConcurrentExecutions?"),
+        ("storelimit", "3g", "did you mean spark.rekindle.recovery.storeLimit?"),
+        ("recovery", "region", "there are spark.rekindle.speculation.*, spark.rekindle.blocklist.*"),
+        ("xyzzy.enabled", "true", "there are spark.rekindle.speculation.*, spark.rekindle.blocklist.*"),
         ("speculation.enabled", "maybe", "speculation.enabled: expected true or false, got 'maybe'"),
         ("speculation.max_concurrent_executions", "2", "did you mean maxConcurrentExecutions?"),
         ("speculation.maxConcurrentExecutions", "two", "expected a whole number, got 'two'"),

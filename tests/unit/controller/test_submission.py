@@ -176,6 +176,11 @@ def test_executors_carry_our_labels_and_tell_their_node():
     assert variables["A"]["value"] == "1"
 
 
+def test_dynamic_allocation_that_is_switched_off_is_off_whatever_spark_conf_says():
+    found = properties(dynamicAllocation={"enabled": False}, sparkConf={"spark.dynamicAllocation.enabled": "true"})
+    assert found["spark.dynamicAllocation.enabled"] == "false"
+
+
 def test_dynamic_allocation_becomes_sparks_settings():
     found = properties(dynamicAllocation={"enabled": True, "minExecutors": 1, "maxExecutors": 5})
     assert found["spark.dynamicAllocation.enabled"] == "true"

@@ -12,7 +12,7 @@ import pytest
 
 from rekindle.local import cluster
 from rekindle.local.faults import Done
-from rekindle.local.java import base_environment, find_java, make_secret, source_root
+from rekindle.local.java import base_environment, class_path, find_java, make_secret, source_root
 from rekindle.local.launch_report import write_report
 from rekindle.local.meter import CpuMeter
 from rekindle.local.run import keep_logs
@@ -77,9 +77,16 @@ def test_the_user_s_spark_variables_do_not_leak_into_a_run(tmp_path, monkeypatch
     monkeypatch.setenv("PYTHONPATH", "/theirs")
     environment = base_environment(tmp_path)
     assert "SPARK_LOCAL_IP" not in environment
-    assert "SPARK_CONF_DIR" not in environment
+    assert not Path(environment["SPARK_CONF_DIR"]).exists()
     assert environment["PYTHONPATH"] == f"{source_root()}:/theirs"
     assert (Path(environment["SPARK_HOME"]) / "jars").is_dir()
+
+
+def test_the_class_path_has_every_jar_and_slf4j_first(tmp_path):
+    (tmp_path / "jars").mkdir()
+    for name in ("a.jar", "slf4j-api-2.0.17.jar"):
+        (tmp_path / "jars" / name).touch()
+    assert class_path(tmp_path) == f"{tmp_path}/jars/slf4j-api-2.0.17.jar:{tmp_path}/jars/*"
 
 
 def test_the_secret_is_for_our_eyes_only_and_new_each_time(tmp_path):

@@ -51,7 +51,7 @@ def test_the_command_line_ends_with_program_and_arguments(folder):
     assert "--properties-file" not in command
 
 
-def test_a_cluster_s_properties_are_in_a_file_where_nobody_else_reads_its_secret(folder):
+def test_a_cluster_s_properties_are_given_as_a_file(folder):
     command = plan(folder).command("spark://h:1", "", {}, Path("/work/spark-defaults.conf"))
     assert command[command.index("--properties-file") + 1] == "/work/spark-defaults.conf"
 

@@ -140,8 +140,10 @@ def _chosen(spec: SparkApplicationSpec, role: str, name: str) -> bool:
 
 def _dynamic_allocation(spec: SparkApplicationSpec) -> dict[str, str]:
     dynamic = spec.dynamic_allocation
-    if dynamic is None or not dynamic.enabled:
+    if dynamic is None:
         return {}
+    if not dynamic.enabled:
+        return {"spark.dynamicAllocation.enabled": "false"}
     tracking = dynamic.shuffle_tracking_enabled
     return _some(
         {
