@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from tests.cluster import api
 from tests.cluster.api import Object, items
 from tests.cluster.deployment import NAMESPACE, SELECTOR
-from tests.kind.kubectl import kubectl
 
 
 def pods() -> list[Object]:
@@ -21,5 +21,4 @@ def kill(*names: str) -> None:
     """Without a word to them; all of them unless named."""
     which = names or [name_of(pod) for pod in pods()]
     assert which, "there is no operator to kill"
-    at_once = ("--grace-period=0", "--force", "--wait=false", "--ignore-not-found")
-    kubectl("delete", "pods", *which, "-n", NAMESPACE, *at_once)
+    api.kill(NAMESPACE, *which, "--ignore-not-found")

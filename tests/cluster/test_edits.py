@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.api import Application, apply, get, until
+from tests.cluster.api import Application, apply, get, kill, until
 from tests.cluster.marks import needs_nodes
 from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
@@ -80,8 +80,7 @@ def node_of(app: Application) -> str:
 
 def let_go(app: Application) -> None:
     """What was told to end has ended, as a kubelet would confirm it."""
-    mine = ("-n", app.namespace, "-l", f"rekindle.dev/application={app.name}")
-    kubectl("delete", "pods", *mine, "--grace-period=0", "--force", "--wait=false")
+    kill(app.namespace, "-l", f"rekindle.dev/application={app.name}")
 
 
 def suspended(app: Application) -> None:

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.cluster import operators
-from tests.cluster.api import apply, evict, get, there, until
+from tests.cluster.api import apply, evict, get, kill, there, until
 from tests.cluster.marks import needs_nodes
 from tests.kind import levers
 from tests.kind.cluster import WORKERS
@@ -22,9 +22,7 @@ def test_an_executor_that_is_evicted_or_killed_is_replaced_and_the_driver_goes_o
     [first] = app.executors()
     evict(first)
     second = until("a second executor", lambda: other_executor(app, first), 120, tell=app.tell)
-    kubectl(
-        "delete", "pod", second["metadata"]["name"], "-n", app.namespace, "--grace-period=0", "--force", "--wait=false"
-    )
+    kill(app.namespace, second["metadata"]["name"])
     app.wait_for("COMPLETED", "FAILED", seconds=180)
     assert app.state == "COMPLETED", app.tell()
     assert app.status["attempt"] == 1
@@ -178,7 +176,7 @@ def test_a_cluster_restored_from_an_old_snapshot_comes_to_an_end_with_one_driver
     old.wait_for_executor()
     levers.save_etcd()
     young = application("forgotten", "pi.py", "1000", "4", "12").apply()
-    kubectl("delete", "pod", old.driver()["metadata"]["name"], "-n", old.namespace, "--grace-period=0", "--force")
+    kill(old.namespace, old.driver()["metadata"]["name"])
     old.wait_until("the second attempt runs", lambda status: (status["attempt"], old.state) == (2, "RUNNING"))
     young.wait_for("RUNNING")
     levers.restore_etcd()

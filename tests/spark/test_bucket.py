@@ -149,7 +149,7 @@ def test_a_server_that_comes_back_costs_time_and_one_that_is_gone_ends_the_run_a
         with started(application) as running:
             wait_for_partitions(application, first, "worked", 1)
             first.kill()
-            time.sleep(5)  # longer than any single request
+            time.sleep(5)  # refused several times, yet within storeTimeout
             with bucket_server(place, first.port) as second:
                 wait_for_partitions(application, second, "worked", 4)
                 second.kill()

@@ -43,7 +43,8 @@ for place in ("local[2]", "local-cluster[1,1,512]"):
 def archive() -> Path:
     """Where it belongs, for this Java and this PySpark. Raises EnvironmentProblem."""
     jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in (spark_home() / "jars").glob("*"))
-    java = subprocess.run([find_java(), "-version"], capture_output=True, timeout=60, check=True).stderr
+    plain = {name: text for name, text in os.environ.items() if name != "JAVA_TOOL_OPTIONS"}  # which Java would repeat
+    java = subprocess.run([find_java(), "-version"], env=plain, capture_output=True, timeout=60, check=True).stderr
     content = repr((str(spark_home()), jars, java, QUICK_JVM, _PROGRAM))
     return _FOLDER / f"spark-{hashlib.sha256(content.encode()).hexdigest()[:12]}.jsa"
 
@@ -54,11 +55,8 @@ def options() -> str:
         made = archive()
     except EnvironmentProblem:  # the tests say so
         return " ".join(QUICK_JVM)
-    return " ".join([*QUICK_JVM, *([_sharing(made), *_SILENT] if made.exists() else [])])
-
-
-def _sharing(path: Path) -> str:
-    return f"-XX:SharedArchiveFile='{path}'"  # quoted, for a path may have spaces
+    sharing = [f"-XX:SharedArchiveFile='{made}'", *_SILENT] if made.exists() else []  # quoted: it may have spaces
+    return " ".join([*QUICK_JVM, *sharing])
 
 
 def make() -> str | None:
@@ -103,9 +101,9 @@ def _dumped(made: Path) -> str | None:
 
 def _unusable(made: Path) -> str | None:
     """What a JVM that it fits says of it."""
-    environment = {**os.environ, "JAVA_TOOL_OPTIONS": _sharing(made)}
-    command: list[str | Path] = [find_java(), *QUICK_JVM, "-cp", class_path(spark_home()), "-version"]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    java: list[str | Path] = [find_java(), *QUICK_JVM, f"-XX:SharedArchiveFile={made}"]
+    command = [*java, "-cp", class_path(spark_home()), "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     return f"{made.name} is not used: {done.stdout}" if done.returncode or "warning" in done.stdout else None
 
 

@@ -194,13 +194,9 @@ class RekindleSettings(ApiModel):
     @classmethod
     def _meant(cls, block: str, name: str) -> str:
         """What was probably meant by `block.name`, or by `block` alone."""
-        known = {
-            (field.alias or plain): f"{CONF_PREFIX}{of}.{field.alias or plain}"
-            for of, spec in (("speculation", SpeculationSpec), ("blocklist", BlocklistSpec), ("recovery", RecoverySpec))
-            for plain, field in spec.model_fields.items()
-        }
-        if not name and (option := nearest(block, known)):
-            return f"did you mean {known[option]}?"
+        blocks = {option: of for of, options in cls().model_dump(by_alias=True).items() for option in options}
+        if not name and (option := nearest(block, blocks)):
+            return f"did you mean {CONF_PREFIX}{blocks[option]}.{option}?"
         if name and (near := nearest(block, cls.model_fields)):
             return f"did you mean {CONF_PREFIX}{near}.{name}?"
         return f"there are {', '.join(f'{CONF_PREFIX}{of}.*' for of in cls.model_fields)}"
