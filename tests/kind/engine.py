@@ -85,8 +85,9 @@ def stop() -> None:
 def _remove_traces() -> None:
     """Mounts, control groups and folders that dockerd leaves when it ends; only what is empty, but for its own."""
     mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for mount in reversed([path for path in mounts if Path(path).is_relative_to(_EXEC_ROOT)]):
-        run(["umount", mount], timeout=30)
+    for mount in reversed(mounts):  # one that was killed leaves its images' folder mounted onto itself, too
+        if any(Path(mount).is_relative_to(folder) for folder in (_EXEC_ROOT, _data_root())):
+            run(["umount", mount], timeout=30)
     shutil.rmtree(_EXEC_ROOT, ignore_errors=True)
     groups = [group for parent in Path("/sys/fs/cgroup").glob("**/docker") for group in (parent, *parent.glob("**/"))]
     for folder in (*sorted(groups, reverse=True), *_RUN_FOLDERS):
