@@ -14,7 +14,7 @@ from rekindle.local.stored import corrupt_partition
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed, PipelineMisuse, StoreFull, StoreRefused
 from rekindle.runtime.layout import IDENTITY
-from rekindle.runtime.storage import PosixStorage
+from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.store import Store
 
 

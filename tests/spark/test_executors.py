@@ -11,7 +11,7 @@ PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
 import rekindle
-from rekindle.runtime.relations import shuffle_ids, shuffles_of
+from rekindle.runtime.spark_plan import shuffle_ids, shuffles_of
 from rekindle.runtime.scheduler import Scheduler
 
 spark = rekindle.configure(SparkSession.builder, options={"speculation.enabled": "true"}).getOrCreate()

@@ -49,6 +49,11 @@ def parse_size(value: object) -> int:
     return int(Decimal(found.group(1)) * _BYTES[found.group(2)])
 
 
+def mebibytes(text: str, default_unit: str = "m") -> int:
+    """MiB of a JVM memory size, rounded up; Spark reads a bare number as MiB in most settings."""
+    return -(-parse_size(f"{text}{default_unit}" if text.isdigit() else text) // (1 << 20))
+
+
 def parse_ratio(value: object) -> Decimal:
     """The exact decimal of `0.75` or `"0.75"`: a float's binary tail must not move a rounding (S1-22)."""
     if isinstance(value, int | float | str | Decimal) and not isinstance(value, bool):

@@ -20,7 +20,8 @@ class RestartPolicy(ApiModel):
     application did not cause. `Always`: after a success too."""
 
     on_failure_retries: int = Field(default=3, ge=0)
-    """Restarts after the application itself failed: its driver ended with an error of its own."""
+    """Restarts after the application itself failed: its driver ended with an error of its own. On one machine,
+    restarts after any failure."""
 
     on_failure_retry_interval: int = Field(default=5, ge=1, le=YEAR)
     """Seconds before the first of these restarts. On Kubernetes the wait doubles with each one, up to

@@ -25,6 +25,18 @@ from rekindle.core.options import (
 
 CONF_PREFIX = "spark.rekindle."
 
+DRIVER_ATTEMPT = f"{CONF_PREFIX}driver.attempt"
+"""Which driver of `rekindle run` this is, from 1."""
+
+DRIVER_TAKEOVER = f"{CONF_PREFIX}driver.takeover"
+"""`true`: the driver before is proven gone, its lease need not run out."""
+
+DRIVER_ERROR = f"{CONF_PREFIX}driver.error"
+"""The file to which a driver writes the error that ends it, for who started it."""
+
+EXPLAIN = f"{CONF_PREFIX}explain"
+"""A form of explanation: the pipeline is explained, and not run."""
+
 _NO_SETTINGS = ("driver", "explain")
 """What else is said to a driver under the prefix."""
 
@@ -124,6 +136,9 @@ class RecoverySpec(ApiModel):
 
     store_timeout: SecondOrMore = 60.0
     """How long a bucket that does not answer is asked again, before the run ends or the task fails."""
+
+    run_history_limit: int = Field(default=10, ge=1)
+    """Runs, the newest among them, whose journal and manifests are kept for those who ask what happened."""
 
     lease_seconds: float = Field(default=10.0, gt=0)
     """Seconds: a second run on the same store is refused while the first renewed its lease within this time."""

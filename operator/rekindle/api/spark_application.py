@@ -18,24 +18,10 @@ from rekindle.api.kubeflow import (
 )
 from rekindle.api.model import ApiModel, OnKubernetes, set_for_kubernetes
 from rekindle.api.names import is_name
-from rekindle.api.pod_spec import DriverSpec, EnvVar, ExecutorSpec, SparkPodSpec
+from rekindle.api.pod_spec import DriverSpec, ExecutorSpec
 from rekindle.api.quantities import YEAR, Factor
 from rekindle.api.restart_policy import RestartPolicy, Timeouts
 from rekindle.api.settings import BlocklistSpec, RecoverySpec, RekindleSettings, SpeculationSpec
-
-__all__ = [
-    "Dependencies",
-    "DriverSpec",
-    "DynamicAllocation",
-    "EnvVar",
-    "ExecutorSpec",
-    "Metadata",
-    "RestartPolicy",
-    "SparkApplication",
-    "SparkApplicationSpec",
-    "SparkPodSpec",
-    "Timeouts",
-]
 
 Name = Annotated[str, AfterValidator(is_name)]
 """A DNS-1035 label, as Kubeflow's webhook asks."""

@@ -1,6 +1,6 @@
 """Calls to the API server with plain JSON objects, over the official client's connection and credentials.
 
-Every call has a deadline. An answer that is no success becomes one of three errors, since callers do three
+Every call has a deadline. An answer that is no success becomes one of four errors, since callers do three
 things: go on (Gone, Taken), tell the user (Refused), or try again later (Unavailable).
 """
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rekindle.api.application_status import FailureCause, RestartCounts
-from rekindle.api.spark_application import RestartPolicy
+from rekindle.api.restart_policy import RestartPolicy
 
 _UNSET = RestartPolicy(type="OnInfrastructureFailure")
 _SUBMISSION_RETRIES, _SUBMISSION_INTERVAL = 3, 5

@@ -1,4 +1,4 @@
-"""What the operator is told when it starts: flags, and the same as environment variables."""
+"""What the operator is told when it starts, by flags and by the environment of its pod."""
 
 import os
 import socket

@@ -18,7 +18,7 @@ class Deployment:
 
 @dataclass(frozen=True, slots=True)
 class Deploy:
-    """Deploy these attempts, on no node of `avoid_nodes`: blocked ones, and a copy's siblings' (S2-45)."""
+    """Deploy these attempts, if it can be on no node of `avoid_nodes`: blocked ones, and a copy's siblings' (S2-45)."""
 
     deployments: tuple[Deployment, ...]
     avoid_nodes: frozenset[str]

@@ -21,10 +21,6 @@ class FailureBudget:
         """The bounds from now on; what was counted stays."""
         self._options = options
 
-    @property
-    def total(self) -> int:
-        return self._total
-
     def record(self, vertex_id: ExecutionVertexID, kind: FailureKind) -> str | None:
         """Count a failure; returns why the job fails when it is one too many."""
         self._total += 1

@@ -29,7 +29,6 @@ from rekindle.core.losses import LossHandler
 from rekindle.core.metrics import GraphMetrics
 from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
 from rekindle.core.progress import Progress
-from rekindle.core.regions import PipelinedRegions
 from rekindle.core.slow_nodes import SlowNodeHandler
 
 
@@ -135,10 +134,6 @@ class ExecutionGraph:
         return tuple(sorted({ExecutionVertexID(edge.consumer, one) for edge in held for one in held[edge]}))
 
     # -- views of the job ------------------------------------------------------------------------------
-
-    @property
-    def regions(self) -> PipelinedRegions:
-        return self._state.regions
 
     @property
     def is_done(self) -> bool:

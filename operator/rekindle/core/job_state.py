@@ -15,8 +15,9 @@ from rekindle.core.failover import FailoverStrategy, RestartAllStrategy, Restart
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.job_graph import JobGraph
 from rekindle.core.metrics import Counters
+from rekindle.core.needs import PartitionNeeds
 from rekindle.core.options import BlocklistOptions, FailoverOptions, FailoverStrategyKind, SpeculationOptions
-from rekindle.core.partitions import PartitionNeeds, ResultPartitions
+from rekindle.core.partitions import ResultPartitions
 from rekindle.core.recovery import Recovery
 from rekindle.core.regions import PipelinedRegions
 from rekindle.core.sparing import DigestSparing

@@ -17,7 +17,8 @@ from rekindle.core.failover import FailoverStrategy, Reach
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import JobGraph
 from rekindle.core.metrics import Counters
-from rekindle.core.partitions import PartitionNeeds, ResultPartitions
+from rekindle.core.needs import PartitionNeeds
+from rekindle.core.partitions import ResultPartitions
 from rekindle.core.regions import Subtasks, in_order
 from rekindle.core.sparing import DigestSparing
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rekindle.api.spark_application import RestartPolicy
+from rekindle.api.restart_policy import RestartPolicy
 
 _UNSET = RestartPolicy(type="OnInfrastructureFailure", on_failure_retries=3)
 

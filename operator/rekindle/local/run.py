@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Protocol
 
 from rekindle.api.manifest import load_manifest
-from rekindle.api.spark_application import RestartPolicy, SparkApplication, SparkApplicationSpec
+from rekindle.api.restart_policy import RestartPolicy
+from rekindle.api.settings import EXPLAIN
+from rekindle.api.spark_application import SparkApplication, SparkApplicationSpec
 from rekindle.local.chaos import Fault, check_faults
 from rekindle.local.cluster import ClusterShape, LocalCluster, loopback_addresses
 from rekindle.local.faults import Chaos
@@ -98,7 +100,7 @@ def explain_application(manifest: Path, form: str, screen: Screen) -> Outcome:
     find_java()
     with Watchdog() as watchdog, work_folder(application.metadata.name, watchdog) as work:
         target = make_target(application.spec, "local[1]", work)
-        conf = {**target.conf, "spark.rekindle.explain": form}
+        conf = {**target.conf, EXPLAIN: form}
         once = replace(submission, restart_policy=RestartPolicy(type="Never"))
         return Supervisor(once, replace(target, conf=conf), watchdog, screen).run()
 

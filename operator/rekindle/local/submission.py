@@ -8,18 +8,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from rekindle.api.manifest import ManifestError
-from rekindle.api.quantities import parse_size
+from rekindle.api.quantities import mebibytes
+from rekindle.api.restart_policy import RestartPolicy
 from rekindle.api.settings import RekindleSettings
-from rekindle.api.spark_application import RestartPolicy, SparkApplication, SparkApplicationSpec
+from rekindle.api.spark_application import SparkApplication, SparkApplicationSpec
 from rekindle.local.files import find_file
 from rekindle.local.java import QUICK_JVM, spark_home
 from rekindle.runtime.configure import session_conf
 from rekindle.runtime.store import Store, is_url
 
-DRIVER_ERROR_CONF = "spark.rekindle.driver.error"
 """Names the file where a driver leaves its error for the launcher."""
 
-_MIB = 1 << 20
 _PATIENCE = 3.0
 
 # The launcher's own: a manifest that sets these would not run where the launcher says it does.
@@ -122,14 +121,14 @@ def executor_shape(spec: SparkApplicationSpec, nodes: int) -> ExecutorShape:
         value = getattr(spec.executor, name)
         return str(value) if name in given and value is not None else conf.get(key, otherwise)
 
-    extra = _mib(conf.get("spark.executor.pyspark.memory", "0"))
+    extra = mebibytes(conf.get("spark.executor.pyspark.memory", "0"))
     if conf.get("spark.memory.offHeap.enabled", "false").lower() == "true":
-        extra += _mib(conf.get("spark.memory.offHeap.size", "0"), "b")
+        extra += mebibytes(conf.get("spark.memory.offHeap.size", "0"), "b")
     try:
         return ExecutorShape(
             instances=int(pick("instances", "spark.executor.instances", str(nodes))),
             cores=int(pick("cores", "spark.executor.cores", "1")),
-            memory=_mib(pick("memory", "spark.executor.memory", "1g")),
+            memory=mebibytes(pick("memory", "spark.executor.memory", "1g")),
             beside_heap=extra,
         )
     except ValueError as error:
@@ -231,12 +230,6 @@ def _conf(spec: SparkApplicationSpec, settings: RekindleSettings, executors: Exe
 
 def _java_options(temporary: Path, theirs: str) -> str:
     return " ".join([*QUICK_JVM, f"-Djava.io.tmpdir={temporary}", *([theirs] if theirs else [])])
-
-
-def _mib(text: str, default_unit: str = "m") -> int:
-    """MiB of a JVM memory size; Spark reads a bare number as MiB in most settings."""
-    size = parse_size(f"{text}{default_unit}" if text.isdigit() else text)
-    return -(-size // _MIB)
 
 
 def driver_environment(submission: Submission, base: Mapping[str, str], temporary: Path) -> dict[str, str]:

@@ -13,18 +13,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
 
+from rekindle.api.settings import DRIVER_ATTEMPT, DRIVER_ERROR, DRIVER_TAKEOVER
 from rekindle.local import failure
 from rekindle.local.driver import Driver, make_python, read_error
 from rekindle.local.java import base_environment
 from rekindle.local.restarts import FAILED, INTERRUPTED, USAGE, Ended, decide
-from rekindle.local.submission import DRIVER_ERROR_CONF, Submission, driver_environment
+from rekindle.local.submission import Submission, driver_environment
 from rekindle.local.watchdog import Watchdog
 
 _POLL = 0.1
 _ASK_SECONDS = 20.0  # after SIGINT: running tasks are cancelled and the journal is closed
 _INSIST_SECONDS = 5.0  # after SIGTERM
-_ATTEMPT_CONF = "spark.rekindle.driver.attempt"
-_TAKEOVER_CONF = "spark.rekindle.driver.takeover"
 
 
 class Screen(Protocol):
@@ -124,9 +123,9 @@ class Supervisor:
             (temporary / part).mkdir(parents=True, exist_ok=True)
         conf = {
             **self._target.conf,
-            _ATTEMPT_CONF: str(self.drivers),
-            _TAKEOVER_CONF: str(self._takeover or self.drivers > 1).lower(),
-            DRIVER_ERROR_CONF: str(error_file),
+            DRIVER_ATTEMPT: str(self.drivers),
+            DRIVER_TAKEOVER: str(self._takeover or self.drivers > 1).lower(),
+            DRIVER_ERROR: str(error_file),
             "spark.pyspark.driver.python": str(make_python(temporary / "python", self._file("err"))),
         }
         target = self._target

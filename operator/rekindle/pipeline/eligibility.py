@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fusion import members
+from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 
 if TYPE_CHECKING:
     from rekindle.core.options import SpeculationOptions
-    from rekindle.pipeline.graph import PipelineGraph
 
 
 def why_not_speculated(graph: PipelineGraph, stage: Stage, options: SpeculationOptions) -> str | None:

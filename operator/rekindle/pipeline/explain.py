@@ -9,11 +9,11 @@ from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.eligibility import refuse_streaming, why_not_speculated
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fusion import deterministic, has_map_side, members, reader_of
+from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 
 if TYPE_CHECKING:
     from rekindle.core.options import SpeculationOptions
-    from rekindle.pipeline.graph import PipelineGraph
 
 
 def explain(graph: PipelineGraph, speculation: SpeculationOptions, missing_levers: Sequence[str] = ()) -> str:

@@ -19,14 +19,11 @@ import hashlib
 import pathlib
 from collections.abc import Iterator
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING
 
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.sinks import FileSink, Sink
 from rekindle.pipeline.stage import Stage
-
-if TYPE_CHECKING:
-    from rekindle.pipeline.graph import PipelineGraph
 
 _PLAIN = (
     type(None), bool, int, float, complex, str, bytes, type(...), decimal.Decimal, fractions.Fraction,

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from rekindle.pipeline.distribution import Pointwise, Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
-
-if TYPE_CHECKING:
-    from rekindle.pipeline.graph import PipelineGraph
 
 
 def members(graph: PipelineGraph, stage: Stage) -> tuple[Stage, ...]:
@@ -34,6 +30,11 @@ def has_map_side(stage: Stage) -> bool:
     return stage.exchange is ExchangeMode.BLOCKING and not isinstance(stage.distribution, Pointwise)
 
 
+def map_vertex(name: str) -> str:
+    """The job vertex that is the map side of the stage `name`."""
+    return f"{name}.map"
+
+
 def deterministic(graph: PipelineGraph, stage: Stage) -> bool | None:
     """What the stage and all that is computed inside it promise together: the weakest promise holds.
 
@@ -50,3 +51,27 @@ def deterministic(graph: PipelineGraph, stage: Stage) -> bool | None:
     inputs = (graph.stage(name) for member in inside for name in member.inputs)
     cached = (one for one in inputs if one.exchange is ExchangeMode.CACHED)
     return None if None in promises or not all(deterministic(graph, one) for one in cached) else True
+
+
+def stored_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
+    """Names of the stored results that `stage` reads, also through fused and cached stages, each once."""
+    found: dict[str, None] = {}
+    for name in stage.inputs:
+        producer = graph.stage(name)
+        if producer.exchange is ExchangeMode.BLOCKING:
+            found[name] = None
+        else:
+            found.update(dict.fromkeys(stored_inputs(graph, producer)))
+    return tuple(found)
+
+
+def cached_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
+    """Names of the CACHED results that `stage` reads, directly or through fused stages."""
+    found: dict[str, None] = {}
+    for name in stage.inputs:
+        producer = graph.stage(name)
+        if producer.exchange is ExchangeMode.CACHED:
+            found[name] = None
+        if producer.exchange is not ExchangeMode.BLOCKING:
+            found.update(dict.fromkeys(cached_inputs(graph, producer)))
+    return tuple(found)

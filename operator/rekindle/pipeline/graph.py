@@ -3,15 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from rekindle.pipeline.fingerprint import stage_fingerprint
 from rekindle.pipeline.stage import Stage
-from rekindle.pipeline.translation import to_job_graph
-
-if TYPE_CHECKING:
-    from rekindle.core.job_graph import JobGraph
-    from rekindle.core.options import SpeculationOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +24,3 @@ class PipelineGraph:
     def consumers(self, name: str) -> tuple[Stage, ...]:
         """The stages that read `name`, in topological order."""
         return tuple(stage for stage in self.stages if name in stage.inputs)
-
-    def to_job_graph(self, speculation: SpeculationOptions) -> JobGraph:
-        """The job graph that the core decides over; see `translation`."""
-        return to_job_graph(self, speculation)
-
-    def fingerprint(self, name: str) -> str:
-        """A digest of what the stage computes, equal in every process; see `fingerprint`."""
-        return stage_fingerprint(self, name)

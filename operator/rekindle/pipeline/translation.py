@@ -15,17 +15,12 @@ from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, JobV
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.eligibility import refuse_streaming, why_not_speculated
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.fusion import deterministic, has_map_side, members
+from rekindle.pipeline.fusion import deterministic, has_map_side, map_vertex, members
+from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 
 if TYPE_CHECKING:
     from rekindle.core.options import SpeculationOptions
-    from rekindle.pipeline.graph import PipelineGraph
-
-
-def map_side(name: str) -> str:
-    """The job vertex that is the map side of the stage `name`."""
-    return f"{name}.map"
 
 
 def to_job_graph(graph: PipelineGraph, speculation: SpeculationOptions) -> JobGraph:
@@ -43,7 +38,7 @@ def _vertices(graph: PipelineGraph, stage: Stage, speculation: SpeculationOption
     promise = deterministic(graph, stage)
     if has_map_side(stage):
         yield JobVertex(
-            map_side(stage.name),
+            map_vertex(stage.name),
             1,
             speculative=False,  # its tasks are Spark's to copy, by spark.speculation.*
             deterministic=promise,
@@ -61,7 +56,7 @@ def _vertices(graph: PipelineGraph, stage: Stage, speculation: SpeculationOption
 
 
 def _edges(graph: PipelineGraph, stage: Stage) -> Iterator[JobEdge]:
-    head = map_side(stage.name) if has_map_side(stage) else stage.name
+    head = map_vertex(stage.name) if has_map_side(stage) else stage.name
     patterns: dict[str, DistributionPattern] = {}
     for member in members(graph, stage):
         for name in member.inputs:

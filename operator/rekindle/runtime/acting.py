@@ -9,6 +9,7 @@ from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.fusion import map_vertex
 from rekindle.runtime.stage_run import CopyJob
 from rekindle.runtime.state import RunState
 
@@ -83,13 +84,13 @@ class Actor:
             run = self.state.runs.get(stage.name)
             if run is None:
                 continue
-            if f"{stage.name}.map" in touched and not self.state.is_deterministic(stage):
+            if map_vertex(stage.name) in touched and not self.state.is_deterministic(stage):
                 self.state.retire(stage.name)
-            elif stage.name in touched or f"{stage.name}.map" in touched:
+            elif stage.name in touched or map_vertex(stage.name) in touched:
                 run.cancel()
         for stage in self.state.graph.stages:
             if stage.exchange is ExchangeMode.CACHED and stage.name in touched:
-                self.state.inputs.drop_cached(stage.name)
+                self.state.inputs.cached.drop(stage.name)
 
     def _prove(self, vertices: Iterable[ExecutionVertexID]) -> None:
         """Spared partitions fit the map side as it was when its digest was taken, and no later one."""

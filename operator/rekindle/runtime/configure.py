@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.api.settings import RekindleSettings
+from rekindle.api.settings import CONF_PREFIX, RekindleSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,14 +38,12 @@ def configure(
     builder: SparkSession.Builder,
     *,
     store: str | None = None,
-    settings: RekindleSettings | None = None,
     options: Mapping[str, str] | None = None,
 ) -> SparkSession.Builder:
     """Add to `builder` what a pipeline needs of its session, and Rekindle's own options.
 
     Args:
         store: a folder that the driver and all executors can reach, or `s3://bucket/prefix`.
-        settings: all options as an object; or
         options: options by name, as in the manifest, for example `{"speculation.enabled": "true"}`.
 
     Raises:
@@ -56,10 +54,9 @@ def configure(
     spark = rekindle.configure(builder, store="/shared/flights").getOrCreate()
     ```
     """
-    given = settings.to_spark_conf() if settings else {}
-    given |= {f"spark.rekindle.{name}": value for name, value in (options or {}).items()}
+    given = {f"{CONF_PREFIX}{name}": value for name, value in (options or {}).items()}
     if store is not None:
-        given["spark.rekindle.recovery.store"] = store
+        given[f"{CONF_PREFIX}recovery.store"] = store
     merged = RekindleSettings.from_spark_conf({**_submitted_conf(), **given})
     for key, value in {**{lever.key: lever.value for lever in levers(merged)}, **given}.items():
         builder = builder.config(key, value)

@@ -10,7 +10,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rekindle.api.settings import RekindleSettings, SettingsError
+from rekindle.api.settings import (
+    CONF_PREFIX,
+    DRIVER_ERROR,
+    DRIVER_TAKEOVER,
+    EXPLAIN,
+    RekindleSettings,
+    SettingsError,
+)
 from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.explain import explain, mermaid
 from rekindle.pipeline.graph import PipelineGraph
@@ -24,8 +31,6 @@ from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-_CONF = "spark.rekindle."
 
 
 def run_pipeline(
@@ -74,9 +79,9 @@ def _run(
     options: Mapping[str, str],
 ) -> RunResult:
     conf = _conf(session)
-    conf.update({f"{_CONF}{name}": value for name, value in options.items()})
+    conf.update({f"{CONF_PREFIX}{name}": value for name, value in options.items()})
     settings = _settings(conf)
-    wanted = conf.get(f"{_CONF}explain", "")
+    wanted = conf.get(EXPLAIN, "")
     if wanted:
         _explain(graph, settings, conf, wanted)
         return RunResult(graph.name, "explained", {}, {})
@@ -84,18 +89,18 @@ def _run(
     place = Store.at(named, conf, patience=settings.recovery.store_timeout)
     if place.folder is None:
         check_reads_buckets(session)
-    attempt = int(conf.get(f"{_CONF}driver.attempt", "1"))
     run = open_run(
         place,
         graph,
         volumes=settings.recovery.volumes,
         lease_seconds=settings.recovery.lease_seconds,
-        takeover=conf.get(f"{_CONF}driver.takeover", "false") == "true",
+        history=settings.recovery.run_history_limit,
+        takeover=conf.get(DRIVER_TAKEOVER, "false") == "true",
         say=lambda text: print(f"rekindle: {text}", file=sys.stderr, flush=True),
     )
     previous = _interrupt_on_sigterm()
     try:
-        JobMaster(graph, session, settings, run, attempt=attempt).run()
+        JobMaster(graph, session, settings, run).run()
     finally:
         run.lease.release()
         if previous is not None:
@@ -128,7 +133,7 @@ def _session(spark: SparkSession | None) -> SparkSession:
 def _conf(session: SparkSession) -> dict[str, str]:
     conf = dict(session.sparkContext.getConf().getAll())
     runtime = session.conf.getAll
-    conf.update({str(key): str(value) for key, value in runtime.items() if str(key).startswith(_CONF)})
+    conf.update({str(key): str(value) for key, value in runtime.items() if str(key).startswith(CONF_PREFIX)})
     return conf
 
 
@@ -167,7 +172,7 @@ def _report(raised: Exception, error: RekindleError, spark: SparkSession | None)
     from pyspark.sql import SparkSession as Session
 
     session = spark or Session.getActiveSession()
-    path = _conf(session).get(f"{_CONF}driver.error") if session is not None else None
+    path = _conf(session).get(DRIVER_ERROR) if session is not None else None
     if not path:
         return
     Path(path).write_text(json.dumps(error.to_record()))

@@ -11,9 +11,10 @@ from functools import partial
 
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.fusion import stored_inputs
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
-from rekindle.runtime.inputs import Sources, StoredResult, bytes_by_partition, input_versions, stored_inputs
+from rekindle.runtime.inputs import Sources, StoredResult, bytes_by_partition, input_versions
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.stage_run import StageRun

@@ -33,6 +33,7 @@ _THROWN = re.compile(r"((?!org\.apache\.spark\.SparkException:)[\w.$]+(?:Excepti
 """An exception of a task, or Spark's name of an error: what follows is its message, which may be the user's own."""
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _BUCKET_ERROR = re.compile(r"^rekindle\.runtime\.storage\.BucketError: (.*)$", re.MULTILINE)
+_NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
 _TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")
 
 
@@ -123,10 +124,20 @@ def _pipeline_failed(message: str, stage: Stage, partition: int | None, text: st
     where = f"stage {stage.name}" + (f", partition {partition}" if partition is not None else "")
     return PipelineFailed(
         f"{where}: {message}",
-        remedy="mend the cause and run again: the next run goes on from what is stored",
+        remedy=f"{_remedy(text)} and run again: the next run goes on from what is stored",
         stage=stage.name,
         partition=partition,
         traceback=user_traceback(text),
+    )
+
+
+def _remedy(text: str) -> str:
+    missing = _NO_MODULE.search(text)
+    if missing is None:
+        return "mend the cause"
+    return (
+        f"install {missing[1]} for the Python of the executors, name another one (PYSPARK_PYTHON, or "
+        "spark.pyspark.python with spark-submit; python3 unless it is said) or ship the module (--py-files),"
     )
 
 

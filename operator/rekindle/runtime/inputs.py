@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.distribution import Keyed, Pointwise
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.fusion import deterministic
+from rekindle.pipeline.fusion import cached_inputs, deterministic, stored_inputs
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations
@@ -96,7 +97,7 @@ class InputReader:
         Raises:
             PipelineFailed: the function returned no DataFrame.
         """
-        session = relations.stage_session(self.spark, _shuffle_partitions(stage))
+        session = relations.stage_session(self.spark, stage.partitions)
         return self._call(stage, session, sources)
 
     def _call(self, stage: Stage, session: SparkSession, sources: Sources) -> DataFrame:
@@ -132,7 +133,7 @@ class InputReader:
     def _read(self, consumer: Stage, producer: Stage, session: SparkSession, result: StoredResult) -> DataFrame:
         from pyspark.sql.types import StructType
 
-        schema = StructType.fromJson(_json(result.schema))
+        schema = StructType.fromJson(json.loads(result.schema))
         if isinstance(consumer.distribution, Pointwise) and consumer.distribution.source == producer.name:
             there = {one.partition: one for one in result.manifests if one.partition not in result.unreadable}
             partitions = range(producer.partitions)
@@ -166,34 +167,6 @@ class InputReader:
                 # its readers' tasks fail of the same, and there it is known what to do about it
         return frame
 
-    def drop_cached(self, stage: str) -> None:
-        """Forget a persisted result; its next reader computes it anew."""
-        self.cached.drop(stage)
-
-
-def stored_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
-    """Names of the stored results that `stage` reads, also through fused and cached stages, each once."""
-    found: dict[str, None] = {}
-    for name in stage.inputs:
-        producer = graph.stage(name)
-        if producer.exchange is ExchangeMode.BLOCKING:
-            found[name] = None
-        else:
-            found.update(dict.fromkeys(stored_inputs(graph, producer)))
-    return tuple(found)
-
-
-def cached_inputs(graph: PipelineGraph, stage: Stage) -> tuple[str, ...]:
-    """Names of the CACHED results that `stage` reads, directly or through fused stages."""
-    found: dict[str, None] = {}
-    for name in stage.inputs:
-        producer = graph.stage(name)
-        if producer.exchange is ExchangeMode.CACHED:
-            found[name] = None
-        if producer.exchange is not ExchangeMode.BLOCKING:
-            found.update(dict.fromkeys(cached_inputs(graph, producer)))
-    return tuple(found)
-
 
 def input_versions(graph: PipelineGraph, stage: Stage, versions: Versions) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """What a plan of `stage` depends on: each stored or cached input with the versions of its partitions.
@@ -219,13 +192,3 @@ def bytes_by_partition(graph: PipelineGraph, stage: Stage, stored: Mapping[str, 
         for manifest in manifests if is_own else ():
             sizes[manifest.partition] = sizes.get(manifest.partition, 0) + manifest.bytes
     return sizes
-
-
-def _shuffle_partitions(stage: Stage) -> int:
-    return stage.partitions
-
-
-def _json(text: str) -> Any:
-    import json
-
-    return json.loads(text)

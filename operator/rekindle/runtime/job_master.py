@@ -23,6 +23,7 @@ from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
+from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.acting import Actor
 from rekindle.runtime.action_records import told
 from rekindle.runtime.driving import StageDriver
@@ -47,11 +48,7 @@ _END_SECONDS = 20.0
 
 
 class JobMaster:
-    """Runs one pipeline once. Call `run` from one thread; it returns when the run has ended.
-
-    Args:
-        attempt: which driver of this run this is, from 1.
-    """
+    """Runs one pipeline once. Call `run` from one thread; it returns when the run has ended."""
 
     def __init__(
         self,
@@ -59,11 +56,9 @@ class JobMaster:
         spark: SparkSession,
         settings: RekindleSettings,
         run: OpenRun,
-        *,
-        attempt: int,
     ) -> None:
         options = settings.to_core()
-        job_graph = graph.to_job_graph(options.speculation)
+        job_graph = to_job_graph(graph, options.speculation)
         core = ExecutionGraph(
             job_graph,
             speculation=options.speculation,
@@ -84,7 +79,7 @@ class JobMaster:
         self._actor = Actor(self.state)
         self._held_outputs = HeldMapOutputs(self.state)
         self._driver = StageDriver(self.state, self._observer)
-        self._attempt = attempt
+        self._attempt = facts.drivers + 1  # of this run, whoever started them
         self._detector = _detector(options)
         self._check_interval = options.slow_tasks.check_interval
         self._next_check = self._next_look = 0.0  # of the clock that nobody sets
@@ -159,10 +154,12 @@ class JobMaster:
         if looked:
             self._next_look = time.monotonic() + min(LOOK_SECONDS, self._check_interval)
             self._look(now)
-        self._detect(now)
+        found = self._detect(now)
         if self.state.core.blocked_nodes(now):
             self.state.see(ev.Tick(), now)
         self._flush()
+        if found is not None:
+            self._held_outputs.free(found, now)
         if looked:
             self._actor.keep_blocks(now)
         if self._actor.outcome is None:
@@ -175,15 +172,16 @@ class JobMaster:
         for run in list(self.state.runs.values()):
             self._observer.see_stage(run, now)
 
-    def _detect(self, now: float) -> None:
+    def _detect(self, now: float) -> ev.SlowTasksFound | None:
+        """Tell the core which tasks are slow; what it was told."""
         if self._detector is None or time.monotonic() < self._next_check:
-            return
+            return None
         self._next_check = time.monotonic() + self._check_interval
         found = self._detector.find_slow(self.state.core, now)
         if found.slow or self._slow_before:  # an empty report returns the gauge to zero
             self.state.see(found, now)
-            self._held_outputs.free(found, now)
         self._slow_before = bool(found.slow)
+        return found
 
     def _flush(self) -> None:
         """Make what was seen durable, then do what the core answered to it."""
@@ -238,6 +236,7 @@ class JobMaster:
         """Raises Fenced when another driver has gone on with this run, or has published it."""
         self.state.note("SinkPublishing", stage=stage.name)
         self._flush()
+        self.state.open_run.journal.check_kept()
 
     def _abandon(self, error: BaseException) -> None:
         """Leave a last note for readers. The store may be the trouble, so this may fail quietly."""
@@ -258,7 +257,7 @@ class JobMaster:
         for run in runs:
             run.join(max(0.0, deadline - time.monotonic()))
         for stage in self.state.graph.stages:
-            self.state.inputs.drop_cached(stage.name)
+            self.state.inputs.cached.drop(stage.name)
 
 
 def _detector(options: CoreOptions) -> SlowTaskDetector | None:

@@ -9,7 +9,7 @@ A segment is JSON lines. The first is its header; then records, each with a time
 epoch) and a kind:
 
 - `event`: an event of `core.events`, replayed;
-- `action`: what the core answered (restart, block, cancel, ...), for readers;
+- `action`: what the core answered (restart, block, copy, ...), for readers;
 - `note`: what the runtime has to tell (stage planned, driver started, sink published, ...), for readers and
   for the few facts that a new driver needs (schemas, fingerprints).
 """
@@ -71,6 +71,14 @@ class Journal:
             )
         self._next, self._previous = self._next + 1, hashlib.sha256(data).hexdigest()
 
+    def check_kept(self) -> None:
+        """Raises Fenced when this run's record has been removed, which only happens when later runs have finished."""
+        if not self._store.exists(self._layout.segment(1)):
+            raise Fenced(
+                f"run {self._layout.number} of {self._store} is long over: its record has been removed",
+                remedy="nothing is lost: later runs have finished; end this process",
+            )
+
 
 class JournalFollower:
     """Reads the newest run's records as they appear, from any process that can reach the store.
@@ -79,8 +87,9 @@ class JournalFollower:
     followed from its first record.
     """
 
-    def __init__(self, store: Store, *, run: int | None = None) -> None:
-        self._store, self._run, self._next = store, run, 1
+    def __init__(self, store: Store) -> None:
+        self._store, self._next = store, 1
+        self._run: int | None = None
 
     @property
     def run(self) -> int | None:

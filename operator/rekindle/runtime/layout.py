@@ -42,6 +42,11 @@ class RunLayout:
     def prefix(self) -> str:
         return f"{RUNS}/{self.number:04d}"
 
+    def folders(self) -> tuple[str, ...]:
+        """All folders of the run, on all volumes, relative to the root."""
+        volumes = range(self.volumes if self.volumes > 1 else 0)
+        return (self.prefix, *(f"{volume_folder(volume)}/{self.prefix}" for volume in volumes))
+
     @property
     def journal(self) -> str:
         return f"{self.prefix}/journal"
@@ -61,12 +66,17 @@ class RunLayout:
 
     def data(self, stage: str, partition: int) -> str:
         """Folder of the attempts of one partition, relative to the root."""
-        volume = f"volume-{partition % self.volumes}/" if self.volumes > 1 else ""
+        volume = f"{volume_folder(partition % self.volumes)}/" if self.volumes > 1 else ""
         return f"{volume}{self.prefix}/data/{stage}"
 
     def data_folders(self, stage: str) -> tuple[str, ...]:
         """All folders that attempts of `stage` may have written to, relative to the root."""
         return tuple(dict.fromkeys(self.data(stage, volume) for volume in range(self.volumes)))
+
+
+def volume_folder(volume: int) -> str:
+    """Where a volume is mounted, relative to the root."""
+    return f"volume-{volume}"
 
 
 def manifest_name(partition: int, version: int) -> str:

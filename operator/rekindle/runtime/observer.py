@@ -1,7 +1,8 @@
 """Looking: from manifests and Spark's status to events of the core.
 
 Truth is manifests and the ends of Spark's jobs. Everything else that is seen here is a hint which may come a
-round later. Nothing here acts on what it sees; that is `acting`, once the journal has it.
+round later. What follows from it for the job is `acting`'s, once the journal has it; here only what is void is put
+away: plan, jobs and cached rows of a stage whose input has changed.
 """
 
 from __future__ import annotations
@@ -14,11 +15,10 @@ from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import ResultKind
 from rekindle.pipeline.distribution import Pointwise
-from rekindle.pipeline.fusion import has_map_side
+from rekindle.pipeline.fusion import cached_inputs, has_map_side, map_vertex
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost
 from rekindle.runtime.failures import classify_job_error, classify_task_error, is_indeterminate
-from rekindle.runtime.inputs import cached_inputs
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
 from rekindle.runtime.stage_run import CopyJob, StageRun
@@ -58,7 +58,7 @@ class Observer:
         lost = tuple(ResultPartitionID(name, 0) for name in self.state.inputs.cached.names)
         if lost:
             for partition in lost:
-                self.state.inputs.drop_cached(partition.vertex)
+                self.state.inputs.cached.drop(partition.vertex)
             self.state.see(ev.PartitionsLost(lost, reason="an executor that held cached partitions is gone"), now)
 
     def see_stage(self, run: StageRun, now: float) -> None:
@@ -118,7 +118,7 @@ class Observer:
         failure = classify_job_error(job.error, run.stage, self.state.is_damaged)
         self.state.last_failure = failure
         if run.map_side and is_indeterminate(job.error):
-            lost = (ResultPartitionID(f"{run.stage.name}.map", 0),)
+            lost = (ResultPartitionID(map_vertex(run.stage.name), 0),)
             self.state.see(ev.PartitionsLost(lost, "map outputs were lost that could come out differently"), now)
             return
         if failure.fatal:
@@ -148,7 +148,7 @@ class Observer:
         if run is not None and run.map_side and not self.state.is_deterministic(stage):
             reason = self._mixed(run, fresh)
             if reason:
-                self.state.see(ev.PartitionsLost((ResultPartitionID(f"{stage.name}.map", 0),), reason), now)
+                self.state.see(ev.PartitionsLost((ResultPartitionID(map_vertex(stage.name), 0),), reason), now)
                 return
         if run is not None:
             self._see_map_side_finished(run, now)
@@ -193,7 +193,7 @@ class Observer:
         """
         ready = dict.fromkeys(cached_inputs(self.state.graph, run.stage))
         if run.map_side and not isinstance(run.stage.distribution, Pointwise):
-            ready[f"{run.stage.name}.map"] = run.map_side.digest()
+            ready[map_vertex(run.stage.name)] = run.map_side.digest()
         for name, digest in ready.items():
             for execution in self.state.core.current_executions(ExecutionVertexID(name, 0)):
                 if not execution.state.is_terminal:
@@ -230,7 +230,7 @@ class Observer:
         if self.state.is_deterministic(run.stage):
             self.state.note("MapOutputsRecomputed", stage=run.stage.name, reason=reason)
             return
-        self.state.see(ev.PartitionsLost((ResultPartitionID(f"{run.stage.name}.map", 0),), reason), now)
+        self.state.see(ev.PartitionsLost((ResultPartitionID(map_vertex(run.stage.name), 0),), reason), now)
 
     def see_planned(self, run: StageRun, before: str | None, now: float) -> None:
         """A stage without a map side was planned again, with other values: what is finished of it does not fit.
@@ -268,7 +268,7 @@ class Observer:
             edge.kind is ResultKind.EPHEMERAL and edge.consumer == name for edge in self.state.core.job_graph.edges
         )
         if has_map and (run is None or not run.map_side_intact()):
-            lost = [*lost, ResultPartitionID(f"{name}.map", 0)]
+            lost = [*lost, ResultPartitionID(map_vertex(name), 0)]
         self.state.note(
             "PartitionsLost",
             stage=name,

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rekindle.pipeline.fingerprint import stage_fingerprint
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
@@ -40,12 +41,14 @@ def open_run(
     *,
     volumes: int,
     lease_seconds: float,
+    history: int,
     takeover: bool,
     say: Callable[[str], None],
 ) -> OpenRun:
     """Open `store` for `graph`: go on with its last run, or begin a new one if that has finished.
 
     Args:
+        history: how many runs the store keeps the record of, this one among them.
         takeover: the last driver is proven gone; its lease need not run out.
 
     Raises:
@@ -62,10 +65,12 @@ def open_run(
         waiting=lambda holder: say(f"waiting up to {lease_seconds:g} s for the lease of {holder} to run out"),
     )
     try:
-        return _open_latest(store, graph, writer, lease, identity)
+        run = _open_latest(store, graph, writer, lease, identity)
+        _forget(store, run.layout, history, say)
     except BaseException:
         lease.release()
         raise
+    return run
 
 
 def begin_anew(store: Store) -> None:
@@ -107,6 +112,20 @@ def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, 
     return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)
 
 
+def _forget(store: Store, layout: RunLayout, history: int, say: Callable[[str], None]) -> None:
+    """Remove all that is left of older runs, but for the newest of them.
+
+    A run's first segment goes first: that it is gone tells a driver that wakes in such a run that it is over.
+    """
+    old = [number for number in run_numbers(store) if number <= layout.number - history]
+    try:
+        for run in (RunLayout(number, layout.volumes) for number in old):
+            for name in (run.segment(1), *run.folders()):
+                store.delete(name)
+    except StoreRefused as error:
+        say(f"what is left of old runs could not be removed, the next run tries again: {error}")
+
+
 def _identify(store: Store, application: str, volumes: int) -> dict[str, object]:
     fresh = {"format": FORMAT, "application": application, "volumes": volumes, "id": uuid.uuid4().hex}
     store.put_if_absent(IDENTITY, json.dumps(fresh).encode())
@@ -140,7 +159,7 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
 
 
 def _check_unchanged(graph: PipelineGraph, facts: RunFacts) -> None:
-    now = {stage.name: graph.fingerprint(stage.name) for stage in graph.stages}
+    now = {stage.name: stage_fingerprint(graph, stage.name) for stage in graph.stages}
     changed = sorted(name for name in now if name in facts.fingerprints and now[name] != facts.fingerprints[name])
     changed += sorted(set(now) ^ set(facts.fingerprints))
     if changed:
@@ -156,7 +175,7 @@ def _run_started(graph: PipelineGraph, layout: RunLayout) -> Record:
         "RunStarted",
         run=layout.number,
         application=graph.name,
-        fingerprints={stage.name: graph.fingerprint(stage.name) for stage in graph.stages},
+        fingerprints={stage.name: stage_fingerprint(graph, stage.name) for stage in graph.stages},
         stages=[
             {
                 "name": stage.name,

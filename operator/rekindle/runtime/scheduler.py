@@ -1,8 +1,8 @@
 """Spark's scheduler as the job master sees it: jobs on chosen partitions, running tasks, executors, levers.
 
-All access to Spark's internals by py4j is in this module and in `relations.py`. Everything here works with
+Spark's internals are reached by py4j here, in `relations`, `spark_plan` and `planning`. Everything here works with
 the classes of the PySpark package alone, without a jar of ours. What Spark's listener would push is read
-here from the status store instead, once per round: a late answer delays a decision by a round, no event can
+here from the status store instead, when the loop looks: a late answer delays a decision by a look, no event can
 be lost.
 """
 
@@ -29,11 +29,9 @@ class TaskView:
 
     task: int
     partition: int
-    executor: str
     node: str
     started_at: float
     status: str
-    speculative: bool
     error: str | None
 
 
@@ -43,7 +41,6 @@ class StageView:
 
     stage: int
     attempt: int
-    tasks: int
     complete: int
     status: str
     executor_seconds: float
@@ -289,11 +286,9 @@ def _task(raw: dict[str, Any]) -> TaskView:
     return TaskView(
         task=int(raw["taskId"]),
         partition=int(raw["partitionId"]),
-        executor=str(raw["executorId"]),
         node=str(raw["host"]),
         started_at=float(raw["launchTime"]) / 1000.0,
         status=str(raw["status"]),
-        speculative=bool(raw["speculative"]),
         error=raw.get("errorMessage"),
     )
 
@@ -302,7 +297,6 @@ def _stage(raw: dict[str, Any]) -> StageView:
     return StageView(
         stage=int(raw["stageId"]),
         attempt=int(raw["attemptId"]),
-        tasks=int(raw["numTasks"]),
         complete=int(raw["numCompleteTasks"]),
         status=str(raw["status"]),
         executor_seconds=float(raw["executorRunTime"]) / 1000.0,

@@ -12,35 +12,20 @@ import itertools
 import json
 import threading
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime import relations, storage, task
-from rekindle.runtime.errors import InputLost, PipelineFailed, PipelineMisuse, RekindleError
+from rekindle.runtime.errors import InputLost, RekindleError
 from rekindle.runtime.map_side import MapSide
-from rekindle.runtime.publish import sink_of
+from rekindle.runtime.planning import PlannedStage, plan_stage, user_error
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
-from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, Writer, WriterSpec, make_writer
-from rekindle.runtime.tracebacks import is_users_file
+from rekindle.runtime.spark_plan import read_shuffles_of
+from rekindle.runtime.task import VERSIONS_PROPERTY, WriterSpec
 
 _numbers = itertools.count(1)
 """Of the plans of this process: Spark remembers a job group's jobs, and that it was cancelled, for later runs too."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedStage:
-    """What the plan of a stage fixed: its result's schema (Spark's JSON) and whether rows can be compared.
-
-    `values` is a digest of what else was decided in it, such as the time.
-    """
-
-    schema: str
-    hashed: bool
-    values: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +63,6 @@ class StageRun:
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
     application: str
     wake: Callable[[], None]
-    map_side: MapSide = field(init=False)
     planned: PlannedStage | None = None
     error: RekindleError | None = None
     jobs: list[SparkJob] = field(default_factory=list)
@@ -89,8 +73,6 @@ class StageRun:
     unseen_since: float | None = None
     stored_bytes: Mapping[int, int] = field(default_factory=dict)
     reported_jobs: set[str] = field(default_factory=set)
-    _jrdd: Any = None
-    _settings: Mapping[str, str] = field(default_factory=dict)
     _input_bytes: dict[int, int] | None = None
     _versions: dict[int, int] = field(default_factory=dict)
     _removed: set[int] = field(default_factory=set)
@@ -102,8 +84,10 @@ class StageRun:
     _job_numbers: Any = field(default_factory=lambda: itertools.count(1))
     _thread: threading.Thread | None = None
 
-    def __post_init__(self) -> None:
-        self.map_side = MapSide(self.scheduler)
+    @property
+    def map_side(self) -> MapSide:
+        """What the stage shuffles; nothing, before it is planned."""
+        return self.planned.map_side if self.planned else MapSide(self.scheduler)
 
     # -- planning --------------------------------------------------------------------------------------
 
@@ -118,7 +102,7 @@ class StageRun:
         def run() -> None:
             try:
                 self.scheduler.enter_group(self._plan_group, f"{self.stage.name}: planning")
-                self._plan(build, spec)
+                self.planned = plan_stage(self.stage, self.scheduler, build(), spec)
             except RekindleError as error:
                 self.error = error
             except BaseException as error:  # SystemExit among them
@@ -136,68 +120,6 @@ class StageRun:
     @property
     def planning(self) -> bool:
         return self._thread is not None and self._thread.is_alive()
-
-    def _plan(self, build: Callable[[], Any], spec: Callable[[tuple[str, ...], bool], WriterSpec]) -> None:
-        frame = relations.distribute(build(), self.stage)
-        relations.check_schema(self.stage, frame.schema)
-        sink = sink_of(self.stage)
-        if sink is not None:
-            relations.check_written_as(self.stage, frame.schema, sink.format)
-        if isinstance(self.stage.distribution, Pointwise):
-            self._check_pointwise(frame)
-        hashed_frame, hashed = relations.with_hashes(frame)
-        schema = frame.schema.json()
-        # By position: mapInArrow itself trips over names with dots in them.
-        by_position = hashed_frame.toDF(*(f"c{position}" for position in range(len(hashed_frame.columns))))
-        writer = by_value(make_writer(spec(tuple(frame.columns), hashed)))
-        written = by_position.mapInArrow(writer, RESULT_SCHEMA)
-        jrdd = written._jdf.javaToPython()
-        partitions = int(jrdd.rdd().getNumPartitions())
-        if partitions != self.stage.partitions:
-            raise PipelineMisuse(
-                f"stage {self.stage.name}: its plan has {partitions} partitions, {self.stage.partitions} were "
-                "fixed when the graph was built",
-                remedy="a pointwise stage may not coalesce, union or repartition; leave pointwise=True out",
-                stage=self.stage.name,
-            )
-        shuffles = relations.shuffles_of(jrdd.rdd())
-        if relations.has_barrier(jrdd.rdd(), shuffles):
-            raise PipelineMisuse(
-                f"stage {self.stage.name} runs tasks in barrier mode, which start all at once or not at all; here each "
-                "partition must be able to run alone, to be copied and to be made again",
-                remedy="leave barrier=True out, or run that part as a program of its own",
-                stage=self.stage.name,
-            )
-        self._jrdd, self._settings = jrdd, relations.settings_of(written)
-        values = relations.plan_values(frame)
-        self.map_side = MapSide(
-            self.scheduler,
-            relations.shuffle_ids(shuffles),
-            relations.shuffle_ids(relations.read_shuffles_of(jrdd.rdd())),
-            relations.feeding_shuffles(shuffles),
-            values,
-            reads_beside=relations.reads_beside_shuffle(written._jdf.queryExecution().executedPlan().toString()),
-        )
-        self._check_pointwise_lineage()
-        self.planned = PlannedStage(schema, hashed, values)
-
-    def _check_pointwise_lineage(self) -> None:
-        """A shuffle may hide behind an RDD, where the plan does not show it."""
-        if isinstance(self.stage.distribution, Pointwise) and self.map_side:
-            raise PipelineMisuse(
-                f"stage {self.stage.name} is pointwise, but it shuffles behind an RDD",
-                remedy="leave pointwise=True out",
-                stage=self.stage.name,
-            )
-
-    def _check_pointwise(self, frame: Any) -> None:
-        exchanges = relations.exchanges_in_plan(frame)
-        if exchanges:
-            raise PipelineMisuse(
-                f"stage {self.stage.name} is pointwise, but its plan shuffles: {exchanges[0]}",
-                remedy="leave pointwise=True out, or name the small inputs in broadcast=(...)",
-                stage=self.stage.name,
-            )
 
     # -- jobs ------------------------------------------------------------------------------------------
 
@@ -268,15 +190,16 @@ class StageRun:
         return all(ended) and not self.planning
 
     def _job(self, versions: Mapping[int, int], *, pool: str | None, label: str) -> SparkJob:
+        assert self.planned is not None
         group = f"{self.application}-{self.stage.name}-{self._number}-{next(self._job_numbers)}"
         return SparkJob(
             self.scheduler,
-            self._jrdd,
+            self.planned.jrdd,
             sorted(versions),
             group=group,
             description=label,
             pool=pool,
-            properties={**self._settings, VERSIONS_PROPERTY: _compact(versions)},
+            properties={**self.planned.settings, VERSIONS_PROPERTY: _compact(versions)},
             on_end=self.wake,
         )
 
@@ -299,8 +222,9 @@ class StageRun:
         Asked for once a result task runs, so the map outputs are there; their sizes are asked for once.
         """
         if self._input_bytes is None:
+            assert self.planned is not None
             self._input_bytes = dict(self.stored_bytes)
-            for dependency in relations.read_shuffles_of(self._jrdd.rdd()):
+            for dependency in read_shuffles_of(self.planned.jrdd.rdd()):
                 for reader, size in enumerate(self.scheduler.shuffled_bytes(dependency)):
                     self._input_bytes[reader] = self._input_bytes.get(reader, 0) + size
         return self._input_bytes.get(partition)
@@ -326,34 +250,6 @@ class StageRun:
     def map_side_intact(self) -> bool:
         """Whether a rerun of some partitions would find all that it reads; False before it is planned."""
         return self.planned is not None and self.map_side.is_intact()
-
-
-def by_value(writer: Writer) -> Writer:
-    """`writer`, to be sent to executors with its code: they need not have Rekindle installed."""
-    from pyspark import cloudpickle
-
-    register: Any = cloudpickle.register_pickle_by_value  # PySpark ships it without types
-    for module in (task, storage):
-        register(module)
-    return writer
-
-
-def user_error(stage: str, error: BaseException) -> PipelineFailed:
-    """An exception of the user's stage function, with the user's frames only."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_users_file(frame.filename)]
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
-    try:
-        message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
-    except Exception as unsayable:  # its __str__ is the user's too
-        message = f"(its message cannot be made: {type(unsayable).__name__})"
-    lines.append(f"{type(error).__name__}: {message}")
-    return PipelineFailed(
-        f"stage {stage}: its function raised {type(error).__name__}",
-        remedy="mend the stage; the next run goes on from what is stored",
-        stage=stage,
-        traceback="".join(lines),
-    )
 
 
 def _compact(versions: Mapping[int, int]) -> str:

@@ -2,8 +2,8 @@
 
 Everything that must be true after a crash rests on one operation: a name is created once, whole or not at
 all, and the second writer of the same name is told so. Manifests, journal segments and the store's own
-identity are such names. Nothing is ever renamed over, so a driver that was thought dead can only write names
-that nobody reads (their version or segment number has been superseded).
+identity are such names. None of them is ever renamed over, so a driver that was thought dead can only write
+names that nobody reads (their version or segment number has been superseded). `replace` is for the rest.
 
 On a POSIX file system the operation is: write aside, flush to disk, hard-link to the final name. In a bucket
 it is a conditional put, and a server that takes the second one as well is refused (`prepare`).
@@ -22,7 +22,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, StoreFull, StoreRefused
-from rekindle.runtime.storage import PATIENCE, SILENCE, PosixStorage, S3Storage, Storage
+from rekindle.runtime.posix_storage import PosixStorage
+from rekindle.runtime.s3_storage import PATIENCE, SILENCE, S3Storage
+from rekindle.runtime.storage import Storage
 
 _PROBES = ".aside"
 _S3A = "spark.hadoop.fs.s3a."
@@ -139,7 +141,7 @@ class Store:
             return self.storage.holds(folder)
 
     def replace(self, name: str, data: bytes) -> None:
-        """Create or overwrite `name` as a whole. Only for what may be lost (the lease)."""
+        """Create or overwrite `name` as a whole. Only for what may be lost (the lease, logs)."""
         with self.errors(name):
             self.storage.replace(name, data)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rekindle.api.spark_application import RestartPolicy
+from rekindle.api.restart_policy import RestartPolicy
 from rekindle.local.restarts import Ended, Restart, decide
 
 

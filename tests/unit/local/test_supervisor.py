@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from rekindle.api.restart_policy import RestartPolicy
 from rekindle.api.settings import RecoverySpec, RekindleSettings
-from rekindle.api.spark_application import RestartPolicy
 from rekindle.local.submission import ExecutorShape, Submission
 from rekindle.local.supervisor import Supervisor, Target
 from rekindle.local.watchdog import Watchdog

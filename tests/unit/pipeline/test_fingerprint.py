@@ -14,6 +14,7 @@ from types import ModuleType
 import pytest
 
 from rekindle.pipeline import Pipeline, Sink
+from rekindle.pipeline.fingerprint import stage_fingerprint
 from tests.unit.pipeline.helpers import three_stages
 
 MODULE = '''
@@ -65,7 +66,7 @@ def load(source: str = MODULE, *changes: tuple[str, str]) -> Pipeline:
 
 
 def fingerprint(*changes: tuple[str, str], stage: str = "delayed") -> str:
-    return load(MODULE, *changes).build().fingerprint(stage)
+    return stage_fingerprint(load(MODULE, *changes).build(), stage)
 
 
 def test_the_same_module_gives_the_same_fingerprint():
@@ -146,7 +147,7 @@ def test_a_sink_is_its_path_and_format():
     module = MODULE.replace("import Pipeline", "import FileSink, Pipeline")
 
     def of(sink: str) -> str:
-        return load(module, ('"out/report"', f'FileSink("out/report", {sink})')).build().fingerprint("report")
+        return stage_fingerprint(load(module, ('"out/report"', f'FileSink("out/report", {sink})')).build(), "report")
 
     assert of("'csv'") != of("'parquet'")
     assert of("'csv', mode='overwrite'") == of("'csv'")
@@ -164,7 +165,7 @@ def test_a_sink_of_another_kind_is_what_it_writes_to():
     def of(target: str) -> str:
         pipeline = three_stages()
         pipeline.sink(Queue(target), name="sent")(lambda delayed: delayed)
-        return pipeline.build().fingerprint("sent")
+        return stage_fingerprint(pipeline.build(), "sent")
 
     assert of("queue:a") == of("queue:a")
     assert of("queue:a") != of("queue:b")
@@ -206,7 +207,7 @@ def test_captured_variables_count():
         pipeline = Pipeline("p")
         pipeline.source(name="flights")(lambda spark: helper(spark, year))
         pipeline.sink("out", name="report")(lambda flights: flights)
-        return pipeline.build().fingerprint("flights")
+        return stage_fingerprint(pipeline.build(), "flights")
 
     def one(spark, year): ...
 
@@ -262,4 +263,4 @@ def test_functions_that_call_each_other_have_a_fingerprint():
 
 def test_a_stage_that_does_not_exist_has_none():
     with pytest.raises(KeyError, match="has no stage 'missing'"):
-        three_stages().build().fingerprint("missing")
+        stage_fingerprint(three_stages().build(), "missing")

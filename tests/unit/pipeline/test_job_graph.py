@@ -7,6 +7,7 @@ import pytest
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobVertex, ResultKind
 from rekindle.core.options import SpeculationOptions
 from rekindle.pipeline import Pipeline, PipelineError, PipelineGraph, Sink
+from rekindle.pipeline.translation import to_job_graph
 from tests.unit.pipeline.helpers import three_stages
 
 OFF, ON = SpeculationOptions(), SpeculationOptions(enabled=True)
@@ -14,12 +15,12 @@ ALL_TO_ALL, POINTWISE = DistributionPattern.ALL_TO_ALL, DistributionPattern.POIN
 
 
 def vertices(graph: PipelineGraph, options: SpeculationOptions = OFF) -> dict[str, JobVertex]:
-    return {vertex.name: vertex for vertex in graph.to_job_graph(options).vertices}
+    return {vertex.name: vertex for vertex in to_job_graph(graph, options).vertices}
 
 
 def edges(graph: PipelineGraph) -> list[JobEdge]:
     """In a fixed order."""
-    return sorted(graph.to_job_graph(OFF).edges, key=lambda edge: (edge.producer, edge.consumer))
+    return sorted(to_job_graph(graph, OFF).edges, key=lambda edge: (edge.producer, edge.consumer))
 
 
 def test_a_stage_that_shuffles_is_two_vertices_with_an_ephemeral_result_between():
@@ -35,7 +36,7 @@ def test_a_stage_that_shuffles_is_two_vertices_with_an_ephemeral_result_between(
         JobEdge("flights.map", "flights", ResultKind.EPHEMERAL, ALL_TO_ALL),
         JobEdge("report.map", "report", ResultKind.EPHEMERAL, ALL_TO_ALL),
     ]
-    assert graph.to_job_graph(OFF).name == "delays"
+    assert to_job_graph(graph, OFF).name == "delays"
 
 
 def test_a_pointwise_stage_is_one_vertex():
@@ -221,9 +222,9 @@ def test_a_streaming_source_meets_speculation():
     pipeline.source(name="clicks", streaming=True, speculation=False)(lambda spark: spark)
     pipeline.sink("out", name="report")(lambda clicks: clicks)
     graph = pipeline.build()
-    assert graph.to_job_graph(OFF).name == "p"
+    assert to_job_graph(graph, OFF).name == "p"
     with pytest.raises(PipelineError) as caught:
-        graph.to_job_graph(ON)
+        to_job_graph(graph, ON)
     assert caught.value.stage == "clicks"
     assert str(caught.value) == (
         "source 'clicks' is a streaming source and speculation is on\n"

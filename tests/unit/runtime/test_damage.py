@@ -21,6 +21,7 @@ from rekindle.core.options import BlocklistOptions, FailoverOptions, Speculation
 from rekindle.local.inspect import StoredRun
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.acting import Actor
 from rekindle.runtime.errors import RekindleError
 from rekindle.runtime.job_master import JobMaster
@@ -55,11 +56,11 @@ def graph() -> PipelineGraph:
 def resumed(store: Store) -> JobMaster:
     """A driver that has looked at what is there; it has no Spark, so nothing is made."""
     built = graph()
-    run = open_run(store, built, volumes=1, lease_seconds=1.0, takeover=True, say=lambda _: None)
+    run = open_run(store, built, volumes=1, lease_seconds=1.0, history=10, takeover=True, say=lambda _: None)
     run.lease.release()
     speculation = SpeculationOptions()
     core = ExecutionGraph(
-        built.to_job_graph(speculation),
+        to_job_graph(built, speculation),
         speculation=speculation,
         failover=FailoverOptions(),
         blocklist=BlocklistOptions(),

@@ -76,6 +76,13 @@ def test_what_an_exception_of_the_users_says_makes_no_infrastructure_of_it(words
     assert classify_job_error(RuntimeError(raised), STAGE, lambda *_: False).fatal
 
 
+def test_a_module_that_executors_lack_is_said_with_the_ways_to_bring_it_there():
+    line = "ZeroDivisionError: integer division or modulo by zero"
+    error = classify(PYTHON.replace(line, "ModuleNotFoundError: No module named 'pyarrow'")).error
+    assert "install pyarrow for the Python of the executors" in str(error)
+    assert "PYSPARK_PYTHON" in str(error)
+
+
 @pytest.mark.requirement("S7-14")
 def test_a_stored_partition_that_cannot_be_read_is_named_as_the_cause():
     failure = classify(READ)

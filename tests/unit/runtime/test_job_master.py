@@ -11,6 +11,7 @@ from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ResultPartitionID
 from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
 from rekindle.pipeline import Pipeline
+from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime import job_master as module
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.job_master import JobMaster
@@ -81,7 +82,7 @@ def cut_off(tmp_path) -> JobMaster:
     pipeline.sink("out", name="b")(lambda a: a)
     graph = pipeline.build()
     speculation = SpeculationOptions()
-    job_graph = graph.to_job_graph(speculation)
+    job_graph = to_job_graph(graph, speculation)
     core = ExecutionGraph(job_graph, speculation=speculation, failover=FailoverOptions(), blocklist=BlocklistOptions())
     core.handle(ev.JobSubmitted(), 1.0)
     core.handle(ev.PartitionsLost((ResultPartitionID("a", 0), ResultPartitionID("a.map", 0)), "gone"), 2.0)

@@ -10,7 +10,8 @@ import pytest
 from rekindle.runtime.errors import Fenced, StoreRefused
 from rekindle.runtime.journal import Journal, JournalFollower, note, read_run
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.storage import BucketError, PosixStorage
+from rekindle.runtime.posix_storage import PosixStorage
+from rekindle.runtime.storage import BucketError
 from rekindle.runtime.store import Store
 
 LAYOUT = RunLayout(1)

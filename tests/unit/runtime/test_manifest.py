@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 from rekindle.runtime.manifest import Manifest, StoredFile
-from rekindle.runtime.storage import PosixStorage
+from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.task import WriterSpec, _write_files, footer_checksum, sealed
 
 

@@ -45,7 +45,7 @@ def test_outputs_that_are_not_made_yet_are_no_loss_and_those_of_a_complete_shuff
 
 
 def test_a_stage_that_spark_runs_again_is_a_loss_once():
-    side, again = map_side(Shuffles([(1, "a", 7)])), StageView(4, 1, 1, 0, "ACTIVE", 0.0)
+    side, again = map_side(Shuffles([(1, "a", 7)])), StageView(4, 1, 0, "ACTIVE", 0.0)
     assert side.loss([again]) == "Spark ran its stage 4 again (attempt 1)"
     assert side.loss([again]) is None
 

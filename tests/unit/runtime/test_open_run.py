@@ -9,8 +9,9 @@ import pytest
 
 from rekindle.pipeline import Pipeline
 from rekindle.pipeline.graph import PipelineGraph
-from rekindle.runtime.errors import StoreRefused
-from rekindle.runtime.layout import IDENTITY, RunLayout
+from rekindle.runtime.errors import Fenced, StoreRefused
+from rekindle.runtime.journal import note
+from rekindle.runtime.layout import IDENTITY, RunLayout, run_numbers
 from rekindle.runtime.open_run import OpenRun, begin_anew, open_run
 from rekindle.runtime.store import Store
 
@@ -30,8 +31,8 @@ def graph() -> PipelineGraph:
     return pipeline.build()
 
 
-def opened(store: Store, graph: PipelineGraph) -> OpenRun:
-    run = open_run(store, graph, volumes=1, lease_seconds=1.0, takeover=True, say=lambda _: None)
+def opened(store: Store, graph: PipelineGraph, *, volumes: int = 1, history: int = 10) -> OpenRun:
+    run = open_run(store, graph, volumes=volumes, lease_seconds=1.0, history=history, takeover=True, say=lambda _: None)
     run.lease.release()
     return run
 
@@ -117,3 +118,34 @@ def test_what_cannot_be_removed_is_not_called_forgotten(store, graph, monkeypatc
     with pytest.raises(StoreRefused, match=r"(?s)not all of .*/runs could be removed.*with the rights of who wrote it"):
         begin_anew(store)
     assert store.exists(IDENTITY)
+
+
+@pytest.mark.parametrize("volumes", [1, 2])
+def test_the_record_of_old_runs_goes_and_with_it_what_they_left(store, graph, volumes):
+    for _ in range(5):
+        run = opened(store, graph, volumes=volumes, history=3)
+        store.put_if_absent(f"{run.layout.data('a', 1)}/left-behind", b"x")
+        run.journal.append([note(1.0, "RunFinished")])
+    assert run_numbers(store) == [3, 4, 5]
+    files = {str(path.relative_to(store.folder)) for path in store.folder.rglob("left-behind")}
+    assert files == {f"{RunLayout(number, volumes).data('a', 1)}/left-behind" for number in (3, 4, 5)}
+
+
+def test_a_run_that_is_not_finished_is_gone_on_with_and_costs_no_other_its_record(store, graph):
+    opened(store, graph, history=1).journal.append([note(1.0, "RunFinished")])
+    for _ in range(3):
+        assert opened(store, graph, history=2).layout.number == 2
+    assert run_numbers(store) == [1, 2]
+
+
+@pytest.mark.requirement("S7-17")
+def test_a_driver_that_wakes_in_a_run_whose_record_is_gone_learns_that_it_is_over(store, graph):
+    """The names of its next segments are free again."""
+    sleeper = opened(store, graph)
+    sleeper.journal.check_kept()
+    for _ in range(2):
+        opened(store, graph, history=1).journal.append([note(1.0, "RunFinished")])
+    opened(store, graph, history=1)
+    sleeper.journal.append([note(2.0, "SinkPublishing")])
+    with pytest.raises(Fenced, match=r"run 1 of .* is long over"):
+        sleeper.journal.check_kept()

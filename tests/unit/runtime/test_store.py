@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, StoreFull, StoreRefused
-from rekindle.runtime.storage import PosixStorage, S3Storage
+from rekindle.runtime.posix_storage import PosixStorage
+from rekindle.runtime.s3_storage import S3Storage
 from rekindle.runtime.store import Store, s3_options
 from tests.unit.runtime.store_contract import StoreContract
 

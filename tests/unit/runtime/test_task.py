@@ -12,8 +12,10 @@ import pyarrow.parquet
 import pytest
 from pyspark import cloudpickle
 
-from rekindle.runtime.stage_run import by_value
-from rekindle.runtime.storage import PosixStorage, S3Storage, Storage
+from rekindle.runtime.planning import by_value
+from rekindle.runtime.posix_storage import PosixStorage
+from rekindle.runtime.s3_storage import S3Storage
+from rekindle.runtime.storage import Storage
 from rekindle.runtime.task import WriterSpec, _FileSink, _sums, make_writer
 
 STORAGES: dict[str, Callable[[Path], Storage]] = {

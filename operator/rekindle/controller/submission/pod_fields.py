@@ -7,7 +7,8 @@ unless the typed field says otherwise, and lists grow.
 from collections.abc import Mapping
 from typing import Any
 
-from rekindle.api.spark_application import SparkApplicationSpec, SparkPodSpec
+from rekindle.api.pod_spec import SparkPodSpec
+from rekindle.api.spark_application import SparkApplicationSpec
 from rekindle.controller.resources import Object
 
 _SECRET_VARIABLES = {

@@ -1,0 +1,145 @@
+"""What a stage's function returned, made into a job: checked, distributed, hashed, and written by `task`'s writer."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rekindle.pipeline.distribution import Pointwise
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime import posix_storage, s3_storage, spark_plan, storable, storage, task
+from rekindle.runtime.errors import PipelineFailed, PipelineMisuse
+from rekindle.runtime.map_side import MapSide
+from rekindle.runtime.publish import sink_of
+from rekindle.runtime.scheduler import Scheduler
+from rekindle.runtime.task import RESULT_SCHEMA, Writer, WriterSpec, make_writer
+from rekindle.runtime.tracebacks import is_users_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """A stage as Spark will run it.
+
+    Attributes:
+        schema: of the result, as Spark's JSON.
+        hashed: whether its rows can be compared.
+        values: a digest of what else was decided in the plan, such as the time.
+        jrdd: the Java RDD whose partition i writes result partition i.
+        settings: those of Spark SQL, for the tasks.
+        map_side: what it shuffles.
+    """
+
+    schema: str
+    hashed: bool
+    values: str
+    jrdd: Any
+    settings: Mapping[str, str]
+    map_side: MapSide
+
+
+def plan_stage(
+    stage: Stage,
+    scheduler: Scheduler,
+    result: DataFrame,
+    spec: Callable[[tuple[str, ...], bool], WriterSpec],
+) -> PlannedStage:
+    """Plan the job that stores `result`.
+
+    Args:
+        spec: the writer for (names of the result's columns, hashed).
+
+    Raises:
+        PipelineMisuse: a result that cannot be stored, or not in these partitions.
+    """
+    frame = storable.distribute(result, stage)
+    storable.check_schema(stage, frame.schema)
+    sink = sink_of(stage)
+    if sink is not None:
+        storable.check_written_as(stage, frame.schema, sink.format)
+    if isinstance(stage.distribution, Pointwise):
+        _check_pointwise(stage, frame)
+    hashed_frame, hashed = storable.with_hashes(frame)
+    # By position: mapInArrow itself trips over names with dots in them.
+    by_position = hashed_frame.toDF(*(f"c{position}" for position in range(len(hashed_frame.columns))))
+    writer = by_value(make_writer(spec(tuple(frame.columns), hashed)))
+    written = by_position.mapInArrow(writer, RESULT_SCHEMA)
+    jrdd = written._jdf.javaToPython()
+    shuffles = spark_plan.shuffles_of(jrdd.rdd())
+    _check_partitions(stage, jrdd, shuffles)
+    values = spark_plan.plan_values(frame)
+    map_side = MapSide(
+        scheduler,
+        spark_plan.shuffle_ids(shuffles),
+        spark_plan.shuffle_ids(spark_plan.read_shuffles_of(jrdd.rdd())),
+        spark_plan.feeding_shuffles(shuffles),
+        values,
+        reads_beside=spark_plan.reads_beside_shuffle(written._jdf.queryExecution().executedPlan().toString()),
+    )
+    return PlannedStage(frame.schema.json(), hashed, values, jrdd, spark_plan.settings_of(written), map_side)
+
+
+def _check_pointwise(stage: Stage, frame: DataFrame) -> None:
+    exchanges = spark_plan.exchanges_in_plan(frame)
+    if exchanges:
+        raise PipelineMisuse(
+            f"stage {stage.name} is pointwise, but its plan shuffles: {exchanges[0]}",
+            remedy="leave pointwise=True out, or name the small inputs in broadcast=(...)",
+            stage=stage.name,
+        )
+
+
+def _check_partitions(stage: Stage, jrdd: Any, shuffles: list[Any]) -> None:
+    partitions = int(jrdd.rdd().getNumPartitions())
+    if partitions != stage.partitions:
+        raise PipelineMisuse(
+            f"stage {stage.name}: its plan has {partitions} partitions, {stage.partitions} were "
+            "fixed when the graph was built",
+            remedy="a pointwise stage may not coalesce, union or repartition; leave pointwise=True out",
+            stage=stage.name,
+        )
+    if spark_plan.has_barrier(jrdd.rdd(), shuffles):
+        raise PipelineMisuse(
+            f"stage {stage.name} runs tasks in barrier mode, which start all at once or not at all; here each "
+            "partition must be able to run alone, to be copied and to be made again",
+            remedy="leave barrier=True out, or run that part as a program of its own",
+            stage=stage.name,
+        )
+    if isinstance(stage.distribution, Pointwise) and shuffles:  # behind an RDD, where the plan does not show it
+        raise PipelineMisuse(
+            f"stage {stage.name} is pointwise, but it shuffles behind an RDD",
+            remedy="leave pointwise=True out",
+            stage=stage.name,
+        )
+
+
+def by_value(writer: Writer) -> Writer:
+    """`writer`, to be sent to executors with its code: they need not have Rekindle installed."""
+    from pyspark import cloudpickle
+
+    register: Any = cloudpickle.register_pickle_by_value  # PySpark ships it without types
+    for module in (task, storage, posix_storage, s3_storage):
+        register(module)
+    return writer
+
+
+def user_error(stage: str, error: BaseException) -> PipelineFailed:
+    """An exception of the user's stage function, with the user's frames only."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_users_file(frame.filename)]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
+    try:
+        message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
+    except Exception as unsayable:  # its __str__ is the user's too
+        message = f"(its message cannot be made: {type(unsayable).__name__})"
+    lines.append(f"{type(error).__name__}: {message}")
+    return PipelineFailed(
+        f"stage {stage}: its function raised {type(error).__name__}",
+        remedy="mend the stage; the next run goes on from what is stored",
+        stage=stage,
+        traceback="".join(lines),
+    )
