@@ -435,7 +435,7 @@ class TestBudgets:
         assert run.fails("A[1]").of(act.Deploy)
         answer = run.fails("A[0]")
         assert answer.canceled == ["A[1]#1"]
-        cancel, fail = answer
+        (cancel,), (fail,) = answer.of(act.Cancel), answer.of(act.Fail)
         assert fail.cause == "A[0] failed 3 times; maxFailuresPerTask is 2: it broke"
         assert cancel.reason == f"the job has failed: {fail.cause}"
 
