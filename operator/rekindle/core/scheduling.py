@@ -11,7 +11,7 @@ from __future__ import annotations
 from rekindle.core.actions import Deployment
 from rekindle.core.execution_job_vertex import ExecutionVertices
 from rekindle.core.job_graph import JobEdge, JobGraph
-from rekindle.core.regions import Group, PipelinedRegions
+from rekindle.core.regions import PipelinedRegions
 
 
 class PipelinedRegionScheduling:
@@ -22,11 +22,9 @@ class PipelinedRegionScheduling:
 
     def deploy_ready(self) -> tuple[Deployment, ...]:
         """Schedules every pending vertex whose inputs are there; producers come first."""
-        ready: set[Group] = set()
         deployments: list[Deployment] = []
         for group in self._regions.groups:
-            if all(self._is_ready(edge, ready) for name in group for edge in self._graph.inputs(name)):
-                ready.add(group)
+            if all(self._is_ready(edge) for name in group for edge in self._graph.inputs(name)):
                 for name in group:
                     deployments += self.deploy(name, sorted(self._vertices[name].pending))
         return tuple(deployments)
@@ -39,11 +37,11 @@ class PipelinedRegionScheduling:
             for subtask in subtasks
         ]
 
-    def _is_ready(self, edge: JobEdge, ready: set[Group]) -> bool:
-        producers = self._regions.group_of(edge.producer)
-        if edge.consumer in producers:
+    def _is_ready(self, edge: JobEdge) -> bool:
+        """Groups come after those they read, so of a producer that is deployed together nothing is pending by now."""
+        if edge.consumer in self._regions.group_of(edge.producer):
             return True
         producer = self._vertices[edge.producer]
         if edge.kind.is_stored:
             return producer.is_finished
-        return not producer.pending or producers in ready
+        return not producer.pending

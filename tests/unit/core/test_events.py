@@ -63,13 +63,14 @@ def test_a_record_is_readable():
     }
 
 
+OPTIONS = ev.to_record(ev.OptionsGiven(SpeculationOptions(), FailoverOptions(), BlocklistOptions(), ()))
 DEPLOYED = {"type": "AttemptDeployed", "attempt": "a[0]#0", "node": "n", "started_at": 1.0, "input_bytes": None}
 
 
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"type": "Rapture"}, "unknown event 'Rapture'"),
+        ({"type": "Rapture"}, "unknown event 'Rapture'; this version knows JobSubmitted, OptionsGiven, NodesChanged, "),
         ({}, "unknown event None"),
         ({"type": ["Tick"]}, "unknown event"),
         ([], "must be an object"),
@@ -79,11 +80,15 @@ DEPLOYED = {"type": "AttemptDeployed", "attempt": "a[0]#0", "node": "n", "starte
         ({"type": "NodesChanged", "nodes": "n1"}, "NodesChanged.nodes: expected list"),
         ({"type": "NodesChanged", "nodes": [None]}, r"NodesChanged.nodes\[0\]: expected str"),
         ({"type": "AttemptCanceled", "attempt": "delays[3]"}, "'delays\\[3\\]' is no id"),
-        ({**DEPLOYED, "started_at": "soon"}, "expected a number"),
-        ({**DEPLOYED, "started_at": True}, "expected a number"),
-        ({**DEPLOYED, "input_bytes": 1.5}, "expected int"),
+        ({"type": "AttemptCanceled", "attempt": 3}, "AttemptCanceled.attempt: expected str"),
+        ({**DEPLOYED, "started_at": "soon"}, "AttemptDeployed.started_at: expected a number"),
+        ({**DEPLOYED, "started_at": True}, "AttemptDeployed.started_at: expected a number"),
+        ({**DEPLOYED, "input_bytes": 1.5}, "AttemptDeployed.input_bytes: expected int"),
+        ({**OPTIONS, "blocklist": {"max_blocked_share": 1}}, "OptionsGiven.blocklist.max_blocked_share: expected str"),
         ({"type": "NodeBlockRequested", "node": "n", "until": float("nan"), "cause": ""}, "expected a number"),
         ({"type": "SlowTasksFound", "slow": [["a[0]", []]]}, "expected 3 items, found 2"),
+        ({"type": "SlowTasksFound", "slow": [["a[0]", [], 5]]}, r"SlowTasksFound.slow\[0\]\[2\]: expected str"),
+        ({"type": "AttemptFailed", "attempt": "a[0]#0", "cause": "bad luck"}, "AttemptFailed.cause: expected dict"),
         (
             {"type": "AttemptFailed", "attempt": "a[0]#0", "cause": {"kind": "BAD", "message": "", "partition": None}},
             "'BAD' is not a valid FailureKind",

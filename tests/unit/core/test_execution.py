@@ -174,6 +174,23 @@ def test_two_finished_executions_are_a_defect():
         vertex_with("FINISHED", "FINISHED").validate()
 
 
+def test_no_execution_at_all_is_a_defect():
+    vertex = vertex_with("RUNNING")
+    vertex._current.clear()
+    with pytest.raises(InvariantViolation, match=r"delays\[3\] has no current execution"):
+        vertex.validate()
+
+
+@pytest.mark.parametrize("attribute", [{"_next_attempt": 0}, {"_past": {0: vertex_with("FAILED").representative}}])
+def test_an_attempt_number_that_is_used_twice_is_a_defect(attribute):
+    vertex = vertex_with("RUNNING")
+    vertex.validate()
+    for name, value in attribute.items():
+        setattr(vertex, name, value)
+    with pytest.raises(InvariantViolation, match=r"delays\[3\]: an attempt number is used twice"):
+        vertex.validate()
+
+
 def test_a_running_sibling_of_a_finished_execution_is_a_defect():
     with pytest.raises(InvariantViolation, match="still runs"):
         vertex_with("RUNNING", "FINISHED").validate()

@@ -45,7 +45,7 @@ def test_a_vertex_without_subtasks_is_refused(parallelism):
 
 
 def test_a_vertex_without_a_name_is_refused():
-    with pytest.raises(ValueError, match="name is empty"):
+    with pytest.raises(ValueError, match=r"^JobVertex\.name is empty: give the vertex a name$"):
         JobVertex("", 1)
 
 

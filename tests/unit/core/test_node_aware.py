@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter
 from statistics import NormalDist, median
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks import detection
 from rekindle.core import events as ev
-from rekindle.core.node_aware import NodeAwareSlowTaskDetector, Ranking, Sample, student
+from rekindle.core.node_aware import Comparison, NodeAwareSlowTaskDetector, Ranking, Sample, student
 from rekindle.core.options import NodeAwareOptions, SpeculationOptions
 from tests.unit.core.dsl import Run, job
 
@@ -50,8 +51,8 @@ def test_it_finds_a_node_with_a_third_of_the_tasks_before_the_detector_of_flip_1
 class Stage(Run):
     """Attempts with a node, a start, an end and bytes to read, by hand."""
 
-    def __init__(self, graph: str) -> None:
-        super().__init__(job(graph), speculation=SpeculationOptions(enabled=True))
+    def __init__(self, *chains: str) -> None:
+        super().__init__(job(*chains), speculation=SpeculationOptions(enabled=True))
         self.submit()
         self._next: Counter[str] = Counter()
 
@@ -87,6 +88,53 @@ def test_all_that_runs_there_is_slow_and_the_evidence_is_told_in_words():
 
 
 @pytest.mark.parametrize(
+    ("reads", "unit"),
+    [
+        ((100,) * 4 + (None,) * 2, "per byte"),
+        ((100,) * 3 + (None,) * 3, "(the bytes they read are not known)"),
+        ((1,) * 6, "per byte"),
+    ],
+    ids=["of most", "of half", "one each"],
+)
+def test_time_is_compared_per_byte_where_most_bytes_are_known(reads, unit):
+    (why,) = set(third(*reads).slow_at(300.0).values())
+    assert f" take 15.0 times as long {unit} as 4 elsewhere; " in why
+
+
+def test_what_is_well_or_has_hardly_begun_is_not_slow_beside_it():
+    stage = Stage("A*8")
+    for node in ("n1", "n2", "n1", "n2"):
+        stage.ran(node, 0.0, 20.0)
+    stage.ran("n0", 0.0).ran("n0", 0.0).ran("n0", 95.0).ran("n1", 70.0)
+    assert set(stage.slow_at(100.0)) == {"A[4]#0", "A[5]#0"}
+
+
+def test_each_job_vertex_is_looked_at_by_itself():
+    stage = Stage("A*6", "B*6")
+    for vertex, seconds in (("A", 20.0), ("B", 100.0)):
+        for node in ("n1", "n2", "n1", "n2"):
+            stage.ran(node, 0.0, seconds, vertex=vertex)
+        stage.ran("n0", 0.0, vertex=vertex).ran("n0", 0.0, vertex=vertex)
+    assert set(stage.slow_at(100.0)) == {"A[4]#0", "A[5]#0"}
+
+
+@pytest.mark.parametrize("node", ["*", "unknown"])
+def test_attempts_of_which_nobody_knows_where_they_run_are_not_compared(node):
+    stage = Stage("A*6")
+    for where in ("n1", "n2", "n1", "n2"):
+        stage.ran(where, 0.0, 20.0)
+    assert stage.ran(node, 0.0).ran(node, 0.0).slow_at(1000.0) == {}
+
+
+def test_nor_is_one_that_took_no_time():
+    stage = Stage("A*7").ran("n1", 0.0, 0.0)
+    for node in ("n1", "n2", "n1", "n2"):
+        stage.ran(node, 0.0, 20.0)
+    (why,) = set(stage.ran("n0", 0.0).ran("n0", 0.0).slow_at(100.0).values())
+    assert " as 4 elsewhere; " in why
+
+
+@pytest.mark.parametrize(
     "reads",
     [(None,) * 6, (100, None, 100, 100, None, 100), (None, None, None, None, 100, 100), (0, 0, 0, 0, 0, 0)],
     ids=["of none", "of most", "of the slow ones only", "there is nothing to read"],
@@ -100,13 +148,12 @@ def test_it_waits_until_chance_is_no_explanation():
     assert third().slow_at(100.0, tolerated_factor=6.0) == {}
     assert third().slow_at(60.0) == {}
     assert third().slow_at(60.0, false_alarm_rate=0.5) != {}
+    assert third().slow_at(40.0, false_alarm_rate=0.5, tolerated_factor=1.0) != {}
 
 
-def test_more_bytes_may_take_longer():
-    stage = Stage("A*6")
-    for node in ("n1", "n2", "n1", "n2"):
-        stage.ran(node, 0.0, 20.0)
-    stage.ran("n0", 0.0, reads=500).ran("n0", 0.0, reads=500)
+@pytest.mark.parametrize("unit", [1, 100])
+def test_more_bytes_may_take_longer(unit):
+    stage = third(*[unit] * 4, 5 * unit, 5 * unit)
     assert stage.slow_at(100.0) == {}
     assert stage.slow_at(500.0) != {}
 
@@ -126,14 +173,36 @@ def test_no_attempt_is_evidence_that_runs_and_has_run_for_less_than_the_lower_bo
     assert stage.slow_at(9.9, lower_bound=9.0) != {}
 
 
-@pytest.mark.parametrize(("cold_start", "now", "slow"), [(0.0, 150.0, True), (60.0, 150.0, False), (60.0, 240.0, True)])
-def test_a_nodes_first_attempt_gets_an_allowance_where_there_are_no_first_ones_elsewhere(cold_start, now, slow):
+@pytest.mark.parametrize(
+    ("took", "cold_start", "reads", "now", "slow"),
+    [
+        (20.0, 0.0, 100, 150.0, True),
+        (20.0, 60.0, 100, 90.0, False),
+        (20.0, 60.0, 100, 100.0, False),
+        (20.0, 60.0, 100, 150.0, False),
+        (20.0, 60.0, 100, 240.0, True),
+        (20.0, 60.0, 500, 240.0, False),
+        (0.01, 30.0, 100, 70.5, True),
+    ],
+)
+def test_a_nodes_first_attempt_gets_an_allowance_where_there_are_no_first_ones_elsewhere(
+    took, cold_start, reads, now, slow
+):
     stage = Stage("Z*2 => A*5")
     stage.ran("n1", 0.0, 20.0, vertex="Z").ran("n2", 0.0, 20.0, vertex="Z")
     for start in (20.0, 40.0):
-        stage.ran("n1", start, start + 20.0).ran("n2", start, start + 20.0)
-    stage.ran("n0", 40.0)
+        stage.ran("n1", start, start + took).ran("n2", start, start + took)
+    stage.ran("n0", 40.0, reads=reads)
     assert bool(stage.slow_at(now, cold_start=cold_start)) is slow
+
+
+def test_a_later_attempt_is_compared_with_first_ones_where_there_are_no_others():
+    stage = Stage("Z => A*5").ran("n0", 0.0, 20.0, vertex="Z")
+    for node in ("n1", "n2", "n1", "n2"):
+        stage.ran(node, 20.0, 40.0)
+    stage.ran("n0", 20.0)
+    assert stage.slow_at(50.0) == {}
+    assert stage.slow_at(150.0) != {}
 
 
 def test_first_attempts_are_compared_with_each_other():
@@ -145,23 +214,51 @@ def test_first_attempts_are_compared_with_each_other():
     assert stage.slow_at(150.0, cold_start=0.0) == {}  # a hundred seconds, as the first ones elsewhere
 
 
-def test_a_node_that_was_well_and_hangs_is_found_by_what_runs_now():
-    stage = Stage("A*12")
-    for start in (0.0, 20.0, 40.0):
+@pytest.mark.parametrize("rounds", [3, 7])
+def test_a_node_that_was_well_and_hangs_is_found_by_what_runs_now(rounds):
+    """After seven rounds all its attempts together are no slower than a node may be for good."""
+    stage, now = Stage(f"A*{3 * rounds + 3}"), 20.0 * rounds
+    for start in range(rounds):
         for node in ("n0", "n1", "n2"):
-            stage.ran(node, start, start + 20.0)
+            stage.ran(node, 20.0 * start, 20.0 * (start + 1))
     for node in ("n1", "n2"):
-        stage.ran(node, 60.0, 80.0)
-    stage.ran("n0", 60.0)
-    assert stage.slow_at(100.0) == {}
-    assert set(stage.slow_at(400.0)) == {"A[11]#0"}
+        stage.ran(node, now, now + 20.0)
+    stage.ran("n0", now)
+    assert stage.slow_at(now + 40.0) == {}
+    assert set(stage.slow_at(now + 340.0)) == {f"A[{3 * rounds + 2}]#0"}
+
+
+@pytest.mark.parametrize(
+    ("reads", "elsewhere", "usual", "weight", "seen"),
+    [
+        (100, (10.0, 20.0, 40.0), 0.25, 20, 1.4826 * math.log(2)),
+        (100, (20.0, 20.0), 0.25, 20, 0.25),
+        (None, (20.0, 20.0), 0.8, 8, 0.8),
+    ],
+    ids=["enough was seen", "too little was seen", "bytes are not known"],
+)
+def test_the_margin_is_for_the_usual_spread_corrected_by_the_one_seen_elsewhere(reads, elsewhere, usual, weight, seen):
+    stage, count = Stage("A*5"), len(elsewhere)
+    for node, seconds in zip(("n1", "n2", "n1"), elsewhere, strict=False):
+        stage.ran(node, 0.0, seconds, reads)
+    stage.ran("n0", 0.0, 10.0, reads).ran("n0", 0.0, reads=reads)
+    verdict = Comparison.of(stage.graph.execution_vertices("A"), {}, 1e5, NodeAwareOptions()).verdict("n0")
+    spread = math.sqrt((weight * usual**2 + count * seen**2) / (weight + count))
+    error = spread * math.sqrt(1 / 2 + 1 / count)
+    margin = 1.6 * math.exp(student(0.01 / 2 / 3, weight + count) * error)
+    factor = math.sqrt((10 / 20) * (1e5 / 20))
+    assert verdict is not None
+    assert (verdict.factor, verdict.margin) == pytest.approx((factor, margin))
+    assert (verdict.attempts, verdict.elsewhere, verdict.by_bytes) == (2, count, reads is not None)
 
 
 def test_the_margin_is_students():
-    """Against the normal distribution, which it becomes, and two lines of a printed table."""
+    """Against the normal distribution, which it becomes, and two lines of a printed table; and the sum of the first
+    three terms of its series, 1.96 + (1.96^3 + 1.96) / 4 + ..., with one degree each of them counts."""
     assert student(0.025, 1e9) == pytest.approx(NormalDist().inv_cdf(0.975))
     assert student(0.025, 20) == pytest.approx(2.086, abs=0.002)
     assert student(0.0005, 10) == pytest.approx(4.587, abs=0.1)
+    assert student(0.025, 1) == pytest.approx(7.15473, abs=0.0001)
 
 
 @given(

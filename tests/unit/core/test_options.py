@@ -9,6 +9,7 @@ from rekindle.core.options import (
     BlocklistOptions,
     FailoverOptions,
     FailoverStrategyKind,
+    NodeAwareOptions,
     SlowTaskDetectorOptions,
     SpeculationOptions,
 )
@@ -50,6 +51,7 @@ def test_defaults_of_failover():
         (SlowTaskDetectorOptions, "baseline_ratio", "three quarters"),
         (SlowTaskDetectorOptions, "baseline_multiplier", 0),
         (SlowTaskDetectorOptions, "baseline_multiplier", float("inf")),
+        (NodeAwareOptions, "cold_start", float("inf")),
         (SpeculationOptions, "max_concurrent_executions", 0),
         (SpeculationOptions, "block_slow_node_duration", -1),
         (FailoverOptions, "max_failures_per_task", -1),
@@ -61,6 +63,35 @@ def test_defaults_of_failover():
 def test_a_value_that_makes_no_sense_is_refused_by_name(options, field, value):
     with pytest.raises(ValueError, match=f"^{field} must be"):
         options(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "remedy"),
+    [
+        ("lower_bound", -0.1, "be 0 seconds or more"),
+        ("tolerated_factor", 0.9, "be at least 1"),
+        ("tolerated_factor", float("inf"), "be at least 1"),
+        ("false_alarm_rate", 0, "be more than 0 and less than 1"),
+        ("false_alarm_rate", 1, "be more than 0 and less than 1"),
+        ("cold_start", -0.1, "be 0 seconds or more"),
+    ],
+)
+def test_and_the_remedy_is_told(field, value, remedy):
+    with pytest.raises(ValueError, match=f"^{field} must {remedy}$"):
+        NodeAwareOptions(**{field: value})
+
+
+@pytest.mark.parametrize(
+    ("options", "field", "value"),
+    [
+        (SlowTaskDetectorOptions, "baseline_multiplier", 0.5),
+        (NodeAwareOptions, "lower_bound", 0),
+        (NodeAwareOptions, "tolerated_factor", 1),
+        (NodeAwareOptions, "cold_start", 0),
+    ],
+)
+def test_what_is_just_allowed(options, field, value):
+    assert getattr(options(**{field: value}), field) == value
 
 
 @pytest.mark.requirement("S1-22")

@@ -61,9 +61,23 @@ class TestDeployment:
             ("A[0]#1", 2, False)
         ]
 
+    def test_what_has_been_deployed_lets_its_consumer_run_although_it_would_have_to_wait_now(self):
+        run = submitted("A => K +> B", "A => D", A={"deterministic": True})
+        run.finish("A")
+        run.finish("K")
+        run.loses("A/0").restarts("A[0] D[0]")
+        assert run.fails("B[0]").deployed == ["B[0]#1"]
+
     def test_to_submit_twice_deploys_once(self):
         run = submitted("A")
         assert run.see(run.journal[0][0]) == []
+
+    @pytest.mark.requirement("S2-16")
+    def test_the_first_attempts_were_created_when_the_job_began(self):
+        run = Run(job("A => B"))
+        for run.now in (3.0, 4.0):
+            run.submit()
+            assert [run.graph.execution_vertices(name)[0].representative.created_at for name in "AB"] == [3.0, 3.0]
 
 
 @pytest.mark.requirement("S7-22", "S7-23", "S7-25")
@@ -182,9 +196,10 @@ class TestTheEnd:
 
     @pytest.mark.parametrize("arrow", ["~>", "+>"])
     def test_not_waiting_for_what_only_passed_on(self, arrow):
-        run = submitted(f"A {arrow} B")
+        run = submitted(f"A {arrow} B", f"C {arrow} B")
         answer = run.finish("B")
-        assert answer.canceled == ["A[0]#0"]
+        assert answer.canceled == ["A[0]#0", "C[0]#0"]
+        assert {cancel.reason for cancel in answer.of(act.Cancel)} == {"all who read it have finished"}
         assert answer[-1] == act.Finish()
 
     @pytest.mark.requirement("S7-7")
@@ -195,6 +210,11 @@ class TestTheEnd:
         run.loses("map/0")
         assert not run.finish("B[1]").of(act.Finish)
         assert run.finish("map", digest="x")[-1] == act.Finish()
+
+
+def test_a_job_knows_its_graph():
+    graph = job("A => B")
+    assert Run(graph).graph.job_graph == graph
 
 
 def test_of_no_vertex_nothing_can_be_read():

@@ -1,11 +1,14 @@
 """Restarts and retries of a running job: who is reset, what is cancelled, when it is deployed again."""
 
+from collections.abc import Callable
+
 import pytest
 
 from rekindle.core import actions as act
 from rekindle.core import events as ev
+from rekindle.core.execution import Execution
 from rekindle.core.ids import ResultPartitionID
-from rekindle.core.options import FailoverOptions, FailoverStrategyKind
+from rekindle.core.options import FailoverOptions, FailoverStrategyKind, SpeculationOptions
 from tests.unit.core.dsl import Run, job
 
 INFRASTRUCTURE = ev.FailureKind.INFRASTRUCTURE
@@ -13,6 +16,61 @@ INFRASTRUCTURE = ev.FailureKind.INFRASTRUCTURE
 
 def started(*chains: str, **attributes) -> Run:
     return Run(job(*chains, **attributes)).submit()
+
+
+def under_way() -> Run:
+    """A has finished; a map task runs on n1, the tasks that read its shuffle on n2."""
+    graph = job("A*2 => map ~> B*2")
+    run = Run(graph, speculation=SpeculationOptions(enabled=True)).submit().has_nodes("n0", "n1", "n2", "n3")
+    run.finish("A", digest="x")
+    return run.deploy("map", node="n1").deploy("B", node="n2")
+
+
+def map_made_again(digest: str) -> Callable[[Run], object]:
+    """After B[0] has read it, with a lost driver in between."""
+
+    def happens(run: Run) -> None:
+        run.finish("map", digest="x")
+        run.finish("B[0]")
+        run.loses_driver()
+        run.finish("map", digest=digest)
+
+    return happens
+
+
+@pytest.mark.requirement("S2-16", "S6-23")
+@pytest.mark.parametrize(
+    ("happens", "cause"),
+    [
+        (lambda run: run.fails("B[0]"), None),
+        (lambda run: run.canceled("B[0]"), None),
+        (lambda run: run.loses_node("n2"), None),
+        (lambda run: run.slow("B[0]#0"), None),
+        (lambda run: run.fails("map[0]"), "map[0]#0 failed: it broke"),
+        (lambda run: run.canceled("map[0]"), "map[0]#0 was cancelled"),
+        (lambda run: run.fails("map[0]", cannot_read="A/0"), "map[0]#0 failed: it broke"),
+        (lambda run: [run.slow("map[0]#0"), run.fails("map[0]#0", cannot_read="A/0")], "map[0]#0 failed: it broke"),
+        (lambda run: run.loses("A/0"), "a volume is gone"),
+        (lambda run: run.loses_node("n1"), "node n1 was lost: it does not answer"),
+        (lambda run: [run.finish("map", node="n1"), run.loses_node("n1")], "node n1 was lost: it does not answer"),
+        (lambda run: run.loses_driver(), "the driver was lost: killed"),
+        (lambda run: run.reruns("map"), "stage map again: somebody asks"),
+        (map_made_again("y"), "map/0 differs from the lost one"),
+    ],
+)
+def test_a_new_attempt_has_the_time_of_what_called_for_it_and_a_restart_the_cause(happens, cause):
+    run = under_way()
+    before = {one.attempt_id for one in executions(run)}
+    run.now = 5.0
+    happens(run)
+    assert {one.created_at for one in executions(run) if one.attempt_id not in before} == {5.0}
+    answers = [answer for _, now, answer in run.journal if now == 5.0]
+    assert [restart.cause for answer in answers for restart in answer.of(act.Restart)][-1:] == [cause] * bool(cause)
+    assert {cancel.reason for answer in answers for cancel in answer.of(act.Cancel)} <= {f"restart: {cause}"}
+
+
+def executions(run: Run) -> list[Execution]:
+    return [one for vertex in run.graph.execution_job_vertices() for task in vertex.tasks for one in task.executions]
 
 
 @pytest.mark.requirement("S6-2", "S6-26", "S2-24")
@@ -60,6 +118,11 @@ class TestARestart:
         assert [type(action) for action in answer] == [act.Cancel, act.Restart, act.Deploy]
         assert answer.canceled == ["B[0]#0", "B[1]#0"]
         assert answer.deployed == ["A[1]#1"]
+
+    def test_it_cancels_nothing_where_nothing_runs(self):
+        run = started("A*2 => B")
+        run.finish("A[0]")
+        assert [type(action) for action in run.loses("A/0")] == [act.Restart, act.Deploy]
 
     def test_it_raises_the_versions_of_what_it_resets_and_no_others(self):
         run = self.lost()
@@ -219,6 +282,25 @@ class TestTheShuffleInsideAStage:
         run.loses("B/0").restarts("map[0] B[0]")
 
 
+PROMISE = {"deterministic": True}
+
+
+@pytest.mark.requirement("S7-4", "S7-14")
+class TestWhatCannotBeReadBehindKeptResults:
+    def test_is_made_again_with_all_of_them(self):
+        """B reads A only through K and L, so these have to be gone."""
+        run = started("A => K +> B", "A => L +> B", A=PROMISE, K=PROMISE, L=PROMISE)
+        for name in "AKL":
+            run.finish(name)
+        run.fails("B[0]", cannot_read="A/0").restarts("A[0] K[0] L[0] B[0]")
+
+    def test_but_not_with_one_that_is_made_of_something_else(self):
+        run = started("A => B", "X => K +> B")
+        for name in "AXK":
+            run.finish(name)
+        run.fails("B[0]", cannot_read="A/0").restarts("A[0] B[0]")
+
+
 @pytest.mark.requirement("S6-9", "S6-10")
 def test_a_cached_result_is_computed_again_with_all_that_read_it():
     run = started("A => K +> B => D", "K +> C")
@@ -353,8 +435,9 @@ class TestBudgets:
         assert run.fails("A[1]").of(act.Deploy)
         answer = run.fails("A[0]")
         assert answer.canceled == ["A[1]#1"]
-        (fail,) = answer.of(act.Fail)
+        (cancel,), (fail,) = answer.of(act.Cancel), answer.of(act.Fail)
         assert fail.cause == "A[0] failed 3 times; maxFailuresPerTask is 2: it broke"
+        assert cancel.reason == f"the job has failed: {fail.cause}"
 
     def test_by_default_four(self):
         run = started("A")
@@ -366,6 +449,7 @@ class TestBudgets:
         run = started("A")
         for _ in range(20):
             assert not run.fails("A[0]", kind=INFRASTRUCTURE).of(act.Fail)
+            assert not run.deploy("A", node="n1").loses_node("n1").of(act.Fail)
 
     def test_but_against_the_job(self):
         run = Run(job("A*2"), failover=FailoverOptions(max_total_failures=2)).submit()
@@ -383,7 +467,8 @@ class TestBudgets:
 
     def test_a_lost_node_counts_once_for_each_attempt(self):
         run = Run(job("A*3"), failover=FailoverOptions(max_total_failures=2)).submit().deploy("A")
-        assert run.loses_node("n1").of(act.Fail)
+        (fail,) = run.loses_node("n1").of(act.Fail)
+        assert fail.cause == "3 failures in all; maxTotalFailures is 2: it does not answer"
 
     @pytest.mark.requirement("S6-25")
     def test_restarts_do_not_count_however_many_tasks_they_reset(self):

@@ -3,6 +3,7 @@
 import pytest
 
 from rekindle.core import actions as act
+from rekindle.core.options import SpeculationOptions
 from tests.unit.core.dsl import Run, job, names
 
 pytestmark = pytest.mark.requirement("S7-7", "S7-8")
@@ -33,6 +34,7 @@ class TestADigest:
         run.loses("A/0")
         answer = run.finish("A[0]", digest="rows 0")
         assert answer.spared == {"C[0]", "C[1]"}
+        assert answer.of(act.Spare)[0].reason == "what they read was made again, with equal digests"
         assert answer.restarted == set()
         assert suspects(run) == set()
         assert run.graph.metrics().num_spared_vertices == 2
@@ -69,6 +71,33 @@ class TestADigest:
         run.loses("A/0 A/1")
         run.finish("A[0]", digest="other rows").restarts("C[0] C[1] E[0]")
         assert run.finish("A[1]", digest="rows 1").deployed == ["C[0]#1", "C[1]#1", "D[0]#1"]
+
+    def test_that_is_unknown_of_another_that_is_lost_as_well_ends_the_waiting(self):
+        run = Run(job("A*2 => C", "A => D")).submit()
+        run.finish("A[0]", digest="x")
+        run.finish("A[1]", digest=None)
+        run.finish("C")
+        run.loses("A/0").restarts("A[0] D[0]")
+        assert suspects(run) == {"C[0]"}
+        run.loses("A/1").restarts("A[1] C[0]")
+        assert suspects(run) == set()
+
+    def test_that_differs_restarts_at_once_what_need_not_wait_for_the_others(self):
+        run = Run(job("map*2 ~> B*2")).submit()
+        run.finish("map", digest="x")
+        run.finish("B[0]")
+        run.loses_driver().restarts("map[0] map[1] B[1]")
+        assert run.finish("map[0]", digest="y").restarts("B[0]").deployed == ["B[0]#1"]
+
+    @pytest.mark.requirement("S2-39")
+    def test_is_told_by_whichever_attempt_finishes_first(self):
+        run = Run(job("A => C", "A => D"), speculation=SpeculationOptions(enabled=True)).submit()
+        run.finish("A", digest="x")
+        run.finish("C")
+        run.loses("A/0")
+        run.deploy("A").slow("A[0]#1")
+        answer = run.finish("A[0]#2", digest="x", node="n2")
+        assert (answer.canceled, answer.spared) == (["A[0]#1"], {"C[0]"})
 
 
 class TestTheSwitch:
@@ -231,6 +260,12 @@ class TestTheShuffleInsideAStage:
         run.finish("map[0]", digest="x")
         run.finish("B[0]")
         run.loses("map/0").restarts("map[0] B[0] B[1]")
+
+    def test_pointwise_too_where_a_part_that_it_reads_had_not_ended(self):
+        run = Run(job("map*4 ~1> B*2", "map ~> D")).submit()
+        run.finish("map[0]", digest="x")
+        run.finish("B[0]")
+        run.loses("map/0").restarts("map[0] B[0] D[0]")
 
     def test_and_when_it_is_lost_again_before_it_ended(self):
         run = self.stage()

@@ -150,6 +150,12 @@ class TestSlowTasks:
         assert (answer.blocked, answer.copies) == (["n1"], [])
         assert run.graph.metrics().num_slow_execution_vertices == 1
 
+    @pytest.mark.requirement("S2-13")
+    def test_nor_does_one_that_the_driver_was_told_not_to_copy(self):
+        run = speculating("A*2", "B*2").deploy("B", node="n2")
+        run.see(ev.OptionsGiven(**run.options, speculative=("B",)))
+        assert run.slow("A[0]#0", "B[0]#0").copies == ["B[0]#1"]
+
     @pytest.mark.requirement("S3-15")
     def test_with_every_other_node_blocked_the_copy_waits_and_is_withdrawn(self):
         run = speculating(nodes=2)
@@ -358,6 +364,18 @@ class TestEffectiveCopies:
         run.finish("A[0]")
         assert self.effective(run) == 0
 
+    def test_a_reset_takes_nothing_off_for_an_original(self):
+        run = with_copy()
+        run.finish("A[0]#0")
+        run.loses("A/0").restarts("A[0]")
+        assert self.effective(run) == 0
+
+    def test_nor_for_a_copy_that_has_not_finished(self):
+        run = with_copy("A*2 ~> B*2")
+        run.fails("A[0]#0")
+        run.fails("A[0]#1").restarts("A[0] B[0] B[1]")
+        assert self.effective(run) == 0
+
 
 class TestCommitsOfAttemptsThatWereGivenUp:
     """A task may commit and be reported lost: what is stored under the current version is valid."""
@@ -369,6 +387,23 @@ class TestCommitsOfAttemptsThatWereGivenUp:
         assert answer.canceled == ["A[0]#1"]
         assert answer.deployed == ["B[0]#0"]
         assert run.states("A[0]") == ["FINISHED", "CANCELING"]
+
+    def test_nor_does_it_matter_how_many_were_made_since(self):
+        run = Run(job("A => B")).submit().deploy("A")
+        run.fails("A[0]#0")
+        run.fails("A[0]#1")
+        assert run.finish("A[0]#0").canceled == ["A[0]#2"]
+
+    @pytest.mark.requirement("S7-16")
+    def test_one_that_waits_for_its_inputs_meanwhile_is_not_deployed_any_more(self):
+        run = Run(job("A*2 =1> B*2")).submit()
+        run.finish("A")
+        run.deploy("B")
+        run.loses("A/0").restarts("A[0] B[0]")
+        assert run.fails("B[1]#0", kind=ev.FailureKind.INFRASTRUCTURE) == []
+        run.finish("B[1]#0")
+        assert run.states("B[1]") == ["FINISHED"]
+        assert run.finish("A").deployed == ["B[0]#1"]
 
     @pytest.mark.requirement("S7-17")
     def test_not_if_a_restart_has_begun_another_version(self):
@@ -396,6 +431,9 @@ class TestWhatEndsAllAttempts:
     def test_a_lost_node_ends_those_on_it(self):
         run = with_copy()
         assert run.loses_node("n1").deployed == ["A[1]#1"]
+        assert run.states("A[0]") == ["RUNNING"]
+        run = with_copy()
+        assert run.loses_node("n2") == []
         assert run.states("A[0]") == ["RUNNING"]
 
     def test_and_the_vertex_is_tried_again_if_it_had_them_all(self):
