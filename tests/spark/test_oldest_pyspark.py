@@ -16,20 +16,29 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
-import json, sys
+import json, os, sys
 import pyspark, rekindle
+from pyspark.sql.types import LongType
 from pyspark.sql import DataFrame, SparkSession, functions as F
 from rekindle.pipeline import FileSink, Pipeline
 
 pipeline = Pipeline("oldest", default_partitions=3)
+tried = sys.argv[1] + "/tried"
+
+@F.udf(LongType())
+def once_broken(number):
+    if number == 299_990 and not os.path.exists(tried):
+        open(tried, "w").close()
+        raise OSError("a service did not answer")
+    return number
 
 @pipeline.source(partition_by="k")
 def numbers(spark: SparkSession) -> DataFrame:
-    return spark.range(300).withColumn("k", F.col("id") % 10)
+    return spark.range(300_000).withColumn("k", F.col("id") % 10)
 
 @pipeline.stage(pointwise=True)
 def same(numbers: DataFrame) -> DataFrame:
-    return numbers
+    return numbers.select(once_broken("id").alias("id"), "k")
 
 @pipeline.sink(FileSink(sys.argv[1] + "/out"), partition_by="k")
 def totals(same: DataFrame) -> DataFrame:
@@ -37,6 +46,10 @@ def totals(same: DataFrame) -> DataFrame:
 
 builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
 spark = rekindle.configure(builder, store=sys.argv[1] + "/store").getOrCreate()
+try:
+    pipeline.run(spark)
+except rekindle.runtime.errors.PipelineFailed as error:
+    print(error)
 report = pipeline.run(spark).report
 rows = sorted(map(tuple, spark.read.parquet(sys.argv[1] + "/out").collect()))
 print("RESULT", json.dumps([pyspark.__version__, report["state"], rows]))
@@ -83,5 +96,6 @@ def test_a_pipeline_runs_on_the_oldest_pyspark(python, tmp_path):
     assert results, done.stderr[-3000:]
     version, state, rows = json.loads(results[0].removeprefix("RESULT "))
     assert version.startswith(oldest()[0])
+    assert "a service did not answer" in done.stdout
     assert state == "finished"
-    assert rows == [[key, sum(range(key, 300, 10))] for key in range(10)]
+    assert rows == [[key, sum(range(key, 300_000, 10))] for key in range(10)]

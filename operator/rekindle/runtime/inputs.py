@@ -98,18 +98,20 @@ class InputReader:
             PipelineFailed: the function returned no DataFrame.
         """
         session = relations.stage_session(self.spark, stage.partitions)
-        return self._call(stage, session, sources)
+        return self._call(stage, session, stage.partitions, sources)
 
-    def _call(self, stage: Stage, session: SparkSession, sources: Sources) -> DataFrame:
+    def _call(self, stage: Stage, session: SparkSession, shuffle_partitions: int, sources: Sources) -> DataFrame:
         from pyspark.sql import DataFrame
 
         arguments: dict[str, Any] = {
-            name: self._input(stage, self.graph.stage(name), session, sources) for name in stage.inputs
+            name: self._input(stage, self.graph.stage(name), session, shuffle_partitions, sources)
+            for name in stage.inputs
         }
         if stage.takes_spark:
             arguments["spark"] = session
         relations.activate(session)
         result = stage.fn(**arguments)
+        relations.impose_settings(session, shuffle_partitions)
         if not isinstance(result, DataFrame):
             raise PipelineFailed(
                 f"stage {stage.name}: its function returned {type(result).__name__}, not a DataFrame",
@@ -118,9 +120,11 @@ class InputReader:
             )
         return relations.within(session, result)
 
-    def _input(self, consumer: Stage, producer: Stage, session: SparkSession, sources: Sources) -> DataFrame:
+    def _input(
+        self, consumer: Stage, producer: Stage, session: SparkSession, shuffle_partitions: int, sources: Sources
+    ) -> DataFrame:
         if producer.exchange is ExchangeMode.PIPELINED:
-            return self._call(producer, session, sources)
+            return self._call(producer, session, shuffle_partitions, sources)
         if producer.exchange is ExchangeMode.CACHED:
             return relations.behind_rdd(session, self._persisted(producer, sources))
         frame = self._read(consumer, producer, session, sources.stored(producer.name))

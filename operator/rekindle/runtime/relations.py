@@ -32,14 +32,20 @@ _NEVER_EMPTIED = "org.apache.spark.sql.catalyst.optimizer.PropagateEmptyRelation
 
 
 def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
-    """A session for one stage: the user's settings, temporary views and functions, with what a stage needs.
+    """A session for one stage: the user's settings, temporary views and functions, with what a stage needs."""
+    from pyspark.sql import SparkSession as Session
+
+    session = Session(spark.sparkContext, spark._jsparkSession.cloneSession())
+    impose_settings(session, shuffle_partitions)
+    return session
+
+
+def impose_settings(session: SparkSession, shuffle_partitions: int) -> None:
+    """Set what a stage needs, also where the user's function has just set it otherwise.
 
     Adaptive execution is off: which rows are in partition i must not depend on sizes seen at run time. The
     stage's own shuffles use the same number of partitions as its result, else Spark would shuffle twice.
     """
-    from pyspark.sql import SparkSession as Session
-
-    session = Session(spark.sparkContext, spark._jsparkSession.cloneSession())
     for key, value in {
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
@@ -53,8 +59,8 @@ def stage_session(spark: SparkSession, shuffle_partitions: int) -> SparkSession:
         session.conf.set(key, value)
     # It would take the exchange of a result that is known to be empty, and with it its partitions.
     excluded = session.conf.get("spark.sql.optimizer.excludedRules", "") or ""
-    session.conf.set("spark.sql.optimizer.excludedRules", ",".join(filter(None, [excluded, _NEVER_EMPTIED])))
-    return session
+    if _NEVER_EMPTIED not in excluded:
+        session.conf.set("spark.sql.optimizer.excludedRules", ",".join(filter(None, [excluded, _NEVER_EMPTIED])))
 
 
 def activate(session: SparkSession) -> None:
@@ -65,11 +71,10 @@ def activate(session: SparkSession) -> None:
 
 
 def within(session: SparkSession, frame: DataFrame) -> DataFrame:
-    """`frame` planned in `session`: a stage's function may have made it in another one, with other settings."""
+    """`frame`, still to be planned, and in `session`: a stage's function may have made it in another one, with other
+    settings, and may have had it planned, which would not be done again."""
     from pyspark.sql import DataFrame
 
-    if frame.sparkSession._jsparkSession.equals(session._jsparkSession):
-        return frame
     jvm: Any = session._jvm
     jframe = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, frame._jdf.logicalPlan())
     return DataFrame(jframe, session)

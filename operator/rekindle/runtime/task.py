@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import time
 import uuid
 import zlib
@@ -29,6 +30,8 @@ _CHUNK = 1 << 20
 FOOTER_GUESS = 64 << 10
 """Bytes at the end of a Parquet file that most footers fit in."""
 _MASK = (1 << 64) - 1
+_END_OF_STREAM = (-4).to_bytes(4, "big", signed=True)
+"""What Spark says to a Python worker behind the last row of a task that has read all of its input."""
 
 
 @dataclass(frozen=True)
@@ -134,9 +137,25 @@ def _write_files(
             rows += batch.num_rows
             if batch.num_rows:
                 sink.write(batch)
+        _check_whole()
         files = sink.close()
     digest = f"{rows:x}-{first:016x}-{second:016x}" if spec.hashed else None
     return rows, files, digest
+
+
+def _check_whole() -> None:
+    """Raises EOFError where the rows have ended because the task has: it failed in Spark's part, or was cancelled.
+
+    The connection is closed then, and pyarrow takes that for the end of the rows.
+    """
+    frame: Any = sys._getframe()
+    while frame is not None and not {"infile", "outfile"} <= frame.f_locals.keys():
+        frame = frame.f_back
+    if frame is None:
+        raise RuntimeError("this version of PySpark is not known: its worker has no connection to ask for the end")
+    following = bytes(frame.f_locals["infile"].peek(len(_END_OF_STREAM))[: len(_END_OF_STREAM)])
+    if not following or not _END_OF_STREAM.startswith(following):
+        raise EOFError("the task has ended before its partition did")
 
 
 def _renamed(batch: Any, names: tuple[str, ...]) -> Any:

@@ -1,0 +1,94 @@
+"""What a stage's function may do besides returning a DataFrame: look at it, change settings, ask for more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from rekindle.pipeline import FileSink, Pipeline
+
+
+@pytest.mark.requirement("S6-8")
+@pytest.mark.parametrize("look", [DataFrame.explain, DataFrame.collect, lambda frame: frame.rdd.count()])
+def test_a_cached_result_that_its_function_looks_at_is_made_once_all_the_same(spark, tmp_path, look):
+    """Spark plans a DataFrame once: one that was looked at before it is persisted would be computed anew by each."""
+    pipeline = Pipeline("looked", default_partitions=2)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(1000)
+
+    @pipeline.stage(exchange="cached")
+    def drawn(numbers: DataFrame) -> DataFrame:
+        draw: Any = F.udf(lambda _: random.random(), "double")
+        result = numbers.withColumn("draw", draw.asNondeterministic()("id"))
+        look(result)
+        return result
+
+    @pipeline.sink(FileSink(str(tmp_path / "low")), partition_by="id")
+    def low(drawn: DataFrame) -> DataFrame:
+        return drawn.where("draw < 0.5")
+
+    @pipeline.sink(FileSink(str(tmp_path / "high")), partition_by="id")
+    def high(drawn: DataFrame) -> DataFrame:
+        return drawn.where("draw >= 0.5")
+
+    pipeline.run(spark, store=tmp_path / "store")
+    found = [row.id for name in ("low", "high") for row in spark.read.parquet(str(tmp_path / name)).collect()]
+    assert sorted(found) == list(range(1000))
+
+
+def adaptive(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.adaptive.enabled", "true")
+
+
+def otherwise_partitioned(spark: SparkSession) -> None:
+    spark.conf.set("spark.sql.shuffle.partitions", "3")
+
+
+@pytest.mark.requirement("S1-28")
+@pytest.mark.parametrize("set_", [adaptive, otherwise_partitioned])
+@pytest.mark.parametrize("exchange", ["blocking", "pipelined"])
+def test_settings_that_a_function_makes_do_not_move_rows(
+    spark, tmp_path, set_: Callable[[SparkSession], None], exchange: Any
+):
+    """Its reader groups by the key without another shuffle: each key must be in one partition."""
+    pipeline = Pipeline("moved", default_partitions=4)
+
+    @pipeline.source(partition_by="id")
+    def facts(spark: SparkSession) -> DataFrame:
+        columns = "id", "id % 50 AS k", "xxhash64(id) AS a", "xxhash64(id, 7) AS b"
+        return spark.range(0, 300_000, 1, 4).selectExpr(*columns)
+
+    @pipeline.source(partition_by="id")
+    def texts(spark: SparkSession) -> DataFrame:
+        return spark.range(0, 200_000, 1, 4).selectExpr("id AS k", "id", "CAST(xxhash64(id) AS string) AS text")
+
+    @pipeline.stage(partition_by=None if exchange == "pipelined" else "k", exchange=exchange)
+    def joined(spark: SparkSession, facts: DataFrame, texts: DataFrame) -> DataFrame:
+        set_(spark)
+        few = texts.where(F.udf(lambda number: number < 50, "boolean")("k"))  # fewer than Spark knows when it plans
+        return facts.join(few.drop("id"), "k")
+
+    @pipeline.stage(partition_by="k")
+    def kept(joined: DataFrame) -> DataFrame:
+        return joined
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partition_by="k")
+    def counted(kept: DataFrame) -> DataFrame:
+        return kept.groupBy("k").count()
+
+    threshold = "spark.sql.autoBroadcastJoinThreshold"
+    before = spark.conf.get(threshold)
+    spark.conf.set(threshold, "1m")
+    try:
+        pipeline.run(spark, store=tmp_path / "store")
+    finally:
+        spark.conf.set(threshold, before)
+    counts = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert sorted((row.k, row["count"]) for row in counts) == [(key, 6000) for key in range(50)]
