@@ -27,6 +27,14 @@ def test_whatever_happens_the_job_ends_with_rows_that_belong_together(batch):
         World(seed).run()
 
 
+@pytest.mark.requirement("S7-7")
+def test_a_digest_of_map_outputs_spares_nobody_who_read_those_that_they_replaced():
+    """s0[1] reads the outputs 0-1-2; one is lost and made again, 0-1-6, before anything is seen. Its commit is told
+    with the digest of 0-1-6, then the loss; the next run makes 0-1-6, and s0[1] stays beside what is made from that.
+    """
+    World(104813).run()
+
+
 def nothing(*arguments: Any, **options: Any) -> dict[str, set[int]]:
     return {}
 
