@@ -10,7 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from rekindle.local.stored import corrupt_partition
 from rekindle.pipeline import FileSink, Pipeline
+from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.store import Store
 
 
 @pytest.mark.requirement("S6-8")
@@ -92,3 +95,51 @@ def test_settings_that_a_function_makes_do_not_move_rows(
         spark.conf.set(threshold, before)
     counts = spark.read.parquet(str(tmp_path / "out")).collect()
     assert sorted((row.k, row["count"]) for row in counts) == [(key, 6000) for key in range(50)]
+
+
+def broadcast(numbers: DataFrame) -> DataFrame:
+    return numbers.sparkSession.range(1000).join(F.broadcast(numbers), "id")
+
+
+def asked_for(numbers: DataFrame) -> DataFrame:
+    (total,) = numbers.agg(F.sum("id")).first() or (None,)
+    return numbers.where(F.lit(total) == sum(range(1000)))
+
+
+@pytest.mark.requirement("S7-14")
+@pytest.mark.parametrize("body", [broadcast, asked_for])
+def test_a_corrupt_partition_that_is_read_while_a_stage_is_planned_is_made_again(spark, tmp_path, body):
+    mended = tmp_path / "mended"
+    pipeline = Pipeline("early", default_partitions=2)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(1000)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partitions=2)
+    def read(numbers: DataFrame) -> DataFrame:
+        if not mended.exists():
+            raise ValueError("broken for now")
+        return body(numbers)
+
+    with pytest.raises(PipelineFailed, match="broken for now"):
+        pipeline.run(spark, store=tmp_path / "store")
+    mended.touch()
+    assert corrupt_partition(Store.at(tmp_path / "store"), "numbers", 0)
+    report = pipeline.run(spark, store=tmp_path / "store").report
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == list(range(1000))
+    assert [stage["rerun"] for stage in report["stages"] if stage["name"] == "numbers"] == [1]
+
+
+@pytest.mark.requirement("S7-14")
+def test_what_spark_says_of_a_function_that_asked_for_the_wrong_thing_is_the_functions_fault(spark, tmp_path):
+    pipeline = Pipeline("wrong", default_partitions=2)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partitions=2)
+    def asked(numbers: DataFrame) -> DataFrame:
+        numbers.selectExpr("raise_error('FetchFailed')").collect()
+        return numbers
+
+    pipeline.source(partition_by="id", name="numbers")(lambda spark: spark.range(10))
+    with pytest.raises(PipelineFailed, match=r"(?s)stage asked: its function raised"):
+        pipeline.run(spark, store=tmp_path / "store")

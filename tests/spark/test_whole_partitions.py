@@ -47,7 +47,7 @@ def test_a_task_that_fails_half_way_leaves_nothing_that_the_next_run_takes_for_i
     def checked(numbers: DataFrame) -> DataFrame:
         return numbers.withColumn("v", F.when(is_bad("id"), F.expr("CAST('x' AS int)")).otherwise(0))
 
-    with pytest.raises(PipelineFailed, match="a service did not answer|CAST_INVALID_INPUT"):
+    with pytest.raises(PipelineFailed, match=r"a service did not answer|CAST_INVALID_INPUT"):
         pipeline.run(spark, store=tmp_path / "store")
     mended.touch()
     pipeline.run(spark, store=tmp_path / "store")

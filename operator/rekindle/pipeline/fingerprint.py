@@ -3,7 +3,8 @@
 A driver that takes over compares it with the one in the journal: results of a stage whose code has changed
 are not mixed with results of the old code. The digest covers the stage's name, inputs, layout, exchange and
 sink, and its function: byte code and constants, default values, captured variables, plain values of the
-module (strings, numbers, dates, schemas), and the functions and classes of the same module that it names, and
+module (strings, numbers, dates, schemas; dataclasses, namespaces and partials of such), the program's arguments where
+it names `sys.argv`, and the functions and classes of the same module that it names, and
 those that they name. It covers stages computed inside it (pipelined) or beside it (cached), for their results
 are not stored. It does not cover line numbers, comments, the text of docstrings, other modules, or anything
 with an address in memory.
@@ -11,14 +12,18 @@ with an address in memory.
 
 from __future__ import annotations
 
+import argparse
+import dataclasses
 import datetime
 import decimal
 import enum
 import fractions
+import functools
 import hashlib
 import pathlib
-from collections.abc import Iterator
-from types import CodeType, FunctionType
+import sys
+from collections.abc import Iterable, Iterator
+from types import CodeType, FunctionType, SimpleNamespace
 
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
@@ -72,9 +77,12 @@ class _Walk:
             yield from self._value("default", value, fn.__module__)
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             yield from self._value(name, _content(cell), fn.__module__)
-        for name in _names(fn.__code__):
+        names = _names(fn.__code__)
+        for name in names:
             if name in fn.__globals__:
                 yield from self._value(name, fn.__globals__[name], fn.__module__)
+        if "argv" in names and fn.__globals__.get("sys") is sys:
+            yield f"value sys.argv {sys.argv[1:]}"
 
     def _value(self, name: str, value: object, module: str) -> Iterator[str]:
         """A value that a function of `module` reads under `name`."""
@@ -89,6 +97,27 @@ class _Walk:
                 yield from self._class(value)
         elif (text := plain(value)) is not None:
             yield f"value {name} {text}"
+        yield from self._inside(name, value, module)
+
+    def _inside(self, name: str, value: object, module: str) -> Iterator[str]:
+        """What a value holds that has no text of its own: settings, arguments, functions in a table."""
+        parts: Iterable[tuple[object, object]] = ()
+        if isinstance(value, dict):
+            parts = value.items()
+        elif isinstance(value, list | tuple):
+            parts = enumerate(value)
+        elif isinstance(value, functools.partial):
+            parts = {"func": value.func, "args": value.args, "keywords": value.keywords}.items()
+        elif isinstance(value, argparse.Namespace | SimpleNamespace):
+            parts = sorted(vars(value).items())
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            parts = [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
+        if parts and id(value) not in self._seen:
+            self._seen.add(id(value))
+            told = _PLAIN if isinstance(value, dict | list | tuple) else ()
+            for key, part in parts:
+                if not isinstance(part, told):
+                    yield from self._value(f"{name}.{plain(key)}", part, module)
 
     def _class(self, cls: type) -> Iterator[str]:
         for name, value in vars(cls).items():

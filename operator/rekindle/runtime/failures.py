@@ -94,6 +94,17 @@ def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> 
     return failure
 
 
+def classify_planning_error(error: BaseException, stage: Stage, damaged: Damaged) -> Failure | None:
+    """The failure behind a Spark job that ran while a stage was planned: a broadcast, or what its function asked for.
+
+    None where the error is the function's own.
+    """
+    if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
+        return None
+    failure = classify_task_error(_most_recent(_text_of(error)), stage, None, damaged)
+    return failure if failure.cause.kind is not FailureKind.TASK else None
+
+
 def is_indeterminate(error: BaseException) -> bool:
     """Whether Spark (4.2 and newer) gave a job up since map outputs were lost that may come out differently, with
     result tasks finished already. Here that is a lost map side, and no failure of the user's."""
@@ -175,5 +186,7 @@ def _headline(text: str) -> str:
     own = user_traceback(text)
     if own:
         return own.strip().splitlines()[-1]
-    first = text.strip().split("\n", 1)[0]
+    first, _, rest = text.strip().partition("\n")
+    if first.rstrip().endswith(":"):
+        first = f"{first.rstrip()} {' '.join(rest.split())}"
     return re.sub(r"^(org|java|scala|py4j)\.[\w.$]+: ", "", first)[:400]

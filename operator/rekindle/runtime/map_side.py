@@ -45,6 +45,8 @@ class MapSide:
         self._values, self._reads_beside = values, reads_beside
         self._complete_shuffles: set[int] = set()
         self._seen_reruns: set[tuple[int, int]] = set()
+        self._made: dict[int, list[int]] = {}
+        self._made_at = -1
 
     def __bool__(self) -> bool:
         """Whether there is any."""
@@ -87,7 +89,7 @@ class MapSide:
         result task has a higher number than every map task; `first_task` is the lowest of those that wrote. The same
         holds of a map side of several shuffles: whoever reads one has a higher number than all who made it.
         """
-        made = {shuffle: self._map_tasks(shuffle) for shuffle in {*self._read, *self.shuffles}}
+        made = self._map_tasks()
         readers = [("result task", first_task, self._read)]
         readers += [("map task", min(made[one]), read) for one, read in self._fed_by.items() if made[one]]
         for reader, first, read in readers:
@@ -96,9 +98,14 @@ class MapSide:
                 return f"map task {latest} ran after {reader} {first}"
         return None
 
-    def _map_tasks(self, shuffle: int) -> list[int]:
-        """Ids of the map tasks whose outputs are there."""
-        return [output[0] for output in self._scheduler.map_outputs(shuffle) if output]
+    def _map_tasks(self) -> dict[int, list[int]]:
+        """[shuffle -> ids of the map tasks whose outputs are there]; asked for when there may be others."""
+        epoch = self._scheduler.map_output_epoch()
+        if epoch != self._made_at:
+            outputs = {one: self._scheduler.map_outputs(one) for one in {*self._read, *self.shuffles}}
+            self._made = {shuffle: [output[0] for output in made if output] for shuffle, made in outputs.items()}
+            self._made_at = epoch
+        return self._made
 
     def digest(self) -> str | None:
         """A digest of what the result tasks read from the map side, equal for equal rows in any order.

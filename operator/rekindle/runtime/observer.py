@@ -8,7 +8,7 @@ away: plan, jobs and cached rows of a stage whose input has changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from rekindle.core import events as ev
@@ -17,14 +17,19 @@ from rekindle.core.job_graph import ResultKind
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.fusion import cached_inputs, has_map_side, map_vertex
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import InputLost
-from rekindle.runtime.failures import classify_job_error, classify_task_error, is_indeterminate
-from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.errors import InputLost, PipelineFailed
+from rekindle.runtime.failures import (
+    classify_job_error,
+    classify_planning_error,
+    classify_task_error,
+    is_indeterminate,
+)
 from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
 from rekindle.runtime.stage_run import CopyJob, StageRun
 from rekindle.runtime.state import RunState
 
 _MAX_REPLANS = 3
+_MAX_LOST_IN_VAIN = 4  # as Spark's own spark.stage.maxConsecutiveAttempts
 
 
 class Observer:
@@ -33,6 +38,7 @@ class Observer:
     def __init__(self, state: RunState) -> None:
         self.state = state
         self._replans: Counter[str] = Counter()
+        self._lost_in_vain: Counter[str] = Counter()
         self._told_damaged: set[tuple[str, int, int]] = set()
 
     def news(self) -> bool:
@@ -51,6 +57,7 @@ class Observer:
                 "ExecutorsLost", executors=sorted(gone), nodes=sorted({self.state.executors[one] for one in gone})
             )
             self._see_cached_loss(now)
+            self._lost_in_vain.clear()
         self.state.executors = executors
 
     def _see_cached_loss(self, now: float) -> None:
@@ -62,12 +69,12 @@ class Observer:
             self.state.see(ev.PartitionsLost(lost, reason="an executor that held cached partitions is gone"), now)
 
     def see_stage(self, run: StageRun, now: float) -> None:
-        if isinstance(run.error, InputLost) and self._replans[run.stage.name] < _MAX_REPLANS:
+        if run.error is not None:
+            if self._replans[run.stage.name] == _MAX_REPLANS or not self._see_planning_failed(run, now):
+                raise run.error
             self._replans[run.stage.name] += 1
             self.state.retire(run.stage.name)
             return
-        if run.error is not None:
-            raise run.error
         if run.planned is None:
             return
         views: list[StageView] = []
@@ -82,6 +89,20 @@ class Observer:
                     self._see_ended(run, job, now)
         self.see_commits(run.stage, now, run)
         self._see_lost_map_outputs(run, views, now)
+
+    def _see_planning_failed(self, run: StageRun, now: float) -> bool:
+        """Whether it was not the function's fault, so that the stage is planned again."""
+        if isinstance(run.error, InputLost):
+            return True
+        assert run.raised is not None
+        failure = classify_planning_error(run.raised, run.stage, self.state.is_damaged)
+        if failure is None:
+            return False
+        lost = failure.cause.partition
+        if lost is not None:
+            self._see_partitions_lost(lost.vertex, [lost], failure.cause.message, now)
+        self.state.note("PlanningFailed", stage=run.stage.name, reason=failure.cause.message)
+        return True
 
     def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
         """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
@@ -118,11 +139,11 @@ class Observer:
         failure = classify_job_error(job.error, run.stage, self.state.is_damaged)
         self.state.last_failure = failure
         if run.map_side and is_indeterminate(job.error):
-            lost = (ResultPartitionID(map_vertex(run.stage.name), 0),)
-            self.state.see(ev.PartitionsLost(lost, "map outputs were lost that could come out differently"), now)
+            self._see_map_side_lost(run, "map outputs were lost that could come out differently", now)
             return
         if failure.fatal:
             raise failure.error
+        self._count_loss(run, str(failure.cause.message))
         partition = failure.partition if failure.partition is not None else job.partitions[0]
         attempts = self.state.core.current_executions(ExecutionVertexID(run.stage.name, partition))
         live = [one for one in attempts if not one.state.is_terminal]
@@ -145,13 +166,14 @@ class Observer:
             return
         if run is None and has_map_side(stage) and not self.state.is_deterministic(stage):
             return
+        ready = self._ready(run) if run is not None else {}
         if run is not None and run.map_side and not self.state.is_deterministic(stage):
-            reason = self._mixed(run, fresh)
+            reason = self._mixed(run)  # after the digest was taken: it must not be of outputs that only the last read
             if reason:
-                self.state.see(ev.PartitionsLost((ResultPartitionID(map_vertex(stage.name), 0),), reason), now)
+                self._see_map_side_lost(run, reason, now)
                 return
-        if run is not None:
-            self._see_map_side_finished(run, now)
+        self._lost_in_vain.pop(stage.name, None)
+        self._see_map_side_finished(ready, now)
         for manifest in fresh:
             vertex = ExecutionVertexID(stage.name, manifest.partition)
             attempt = self.state.bindings.winner(
@@ -167,11 +189,11 @@ class Observer:
         if self.state.core.is_finished(stage.name):
             self._stage_finished(stage, run)
 
-    def _mixed(self, run: StageRun, fresh: Iterable[Manifest]) -> str | None:
-        """Only when this round completes the stage: whether its partitions read the same map outputs."""
-        left = set(self.state.core.unfinished(run.stage.name)) - {manifest.partition for manifest in fresh}
-        if left:
-            return None
+    def _mixed(self, run: StageRun) -> str | None:
+        """Why the partitions that are stored may have read different map outputs, or None.
+
+        Asked before any of them is told: the core takes what it is told of for readers of what the digest is of.
+        """
         unproven = set(self.state.core.suspects())  # the digest of the map side has still to show whether they fit
         vertices = (ExecutionVertexID(run.stage.name, partition) for partition in range(run.stage.partitions))
         read_by = (self._read_by(vertex) for vertex in vertices if vertex not in unproven)
@@ -186,14 +208,25 @@ class Observer:
         ours = manifest.task if manifest.writer == self.state.open_run.writer else None
         return self.state.proven.get(ResultPartitionID(vertex.vertex, vertex.subtask), ours)
 
-    def _see_map_side_finished(self, run: StageRun, now: float) -> None:
-        """The first result of a stage is there, so what feeds it inside Spark is too.
+    def _ready(self, run: StageRun) -> dict[str, str | None]:
+        """[what feeds a stage inside Spark, and is not known to be there -> its digest]: the stage has a result.
 
         The digest of its map side may spare what an earlier run of the same map side fed (S7-7).
         """
-        ready = dict.fromkeys(cached_inputs(self.state.graph, run.stage))
-        if run.map_side and not isinstance(run.stage.distribution, Pointwise):
-            ready[map_vertex(run.stage.name)] = run.map_side.digest()
+        ready: dict[str, str | None] = {}
+        for name in cached_inputs(self.state.graph, run.stage):
+            if self._is_awaited(name):
+                ready[name] = None
+        side = map_vertex(run.stage.name)
+        if run.map_side and not isinstance(run.stage.distribution, Pointwise) and self._is_awaited(side):
+            ready[side] = run.map_side.digest()
+        return ready
+
+    def _is_awaited(self, name: str) -> bool:
+        executions = self.state.core.current_executions(ExecutionVertexID(name, 0))
+        return any(not execution.state.is_terminal for execution in executions)
+
+    def _see_map_side_finished(self, ready: Mapping[str, str | None], now: float) -> None:
         for name, digest in ready.items():
             for execution in self.state.core.current_executions(ExecutionVertexID(name, 0)):
                 if not execution.state.is_terminal:
@@ -230,7 +263,28 @@ class Observer:
         if self.state.is_deterministic(run.stage):
             self.state.note("MapOutputsRecomputed", stage=run.stage.name, reason=reason)
             return
+        self._see_map_side_lost(run, reason, now)
+
+    def _see_map_side_lost(self, run: StageRun, reason: str, now: float) -> None:
+        self._count_loss(run, reason)
         self.state.see(ev.PartitionsLost((ResultPartitionID(map_vertex(run.stage.name), 0),), reason), now)
+
+    def _count_loss(self, run: StageRun, reason: str) -> None:
+        """Raises PipelineFailed when a stage has lost what it shuffled again and again, while all executors live and
+        none of its partitions gets done: they cannot fetch from each other, or their disks lose files."""
+        name = run.stage.name
+        self._lost_in_vain[name] += 1
+        if self._lost_in_vain[name] <= _MAX_LOST_IN_VAIN:
+            return
+        last = self.state.last_failure
+        seen = f"; the last task that failed says: {last.cause.message}" if last else ""
+        raise PipelineFailed(
+            f"stage {name}: its map outputs were lost {self._lost_in_vain[name]} times, no executor was, and no "
+            f"partition of it was stored meanwhile: {reason}{seen}",
+            remedy="see that executors reach each other (ports, network policies) and keep what they write to their "
+            "scratch folders; the next run goes on from what is stored",
+            stage=name,
+        )
 
     def see_planned(self, run: StageRun, before: str | None, now: float) -> None:
         """A stage without a map side was planned again, with other values: what is finished of it does not fit.

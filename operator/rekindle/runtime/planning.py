@@ -71,6 +71,8 @@ def plan_stage(
     jrdd = written._jdf.javaToPython()
     shuffles = spark_plan.shuffles_of(jrdd.rdd())
     _check_partitions(stage, jrdd, shuffles)
+    plan = written._jdf.queryExecution().executedPlan().toString()
+    _check_observes_nothing(stage, plan)
     values = spark_plan.plan_values(frame)
     map_side = MapSide(
         scheduler,
@@ -78,7 +80,7 @@ def plan_stage(
         spark_plan.shuffle_ids(spark_plan.read_shuffles_of(jrdd.rdd())),
         spark_plan.feeding_shuffles(shuffles),
         values,
-        reads_beside=spark_plan.reads_beside_shuffle(written._jdf.queryExecution().executedPlan().toString()),
+        reads_beside=spark_plan.reads_beside_shuffle(plan),
     )
     return PlannedStage(frame.schema.json(), hashed, values, jrdd, spark_plan.settings_of(written), map_side)
 
@@ -89,6 +91,16 @@ def _check_pointwise(stage: Stage, frame: DataFrame) -> None:
         raise PipelineMisuse(
             f"stage {stage.name} is pointwise, but its plan shuffles: {exchanges[0]}",
             remedy="leave pointwise=True out, or name the small inputs in broadcast=(...)",
+            stage=stage.name,
+        )
+
+
+def _check_observes_nothing(stage: Stage, plan: str) -> None:
+    if "CollectMetrics" in plan:
+        raise PipelineMisuse(
+            f"stage {stage.name} observes its rows (DataFrame.observe): what it asks for would never arrive, for its "
+            "partitions are made one by one, and some of them again",
+            remedy="make it a stage of its own that aggregates",
             stage=stage.name,
         )
 

@@ -241,6 +241,10 @@ class Scheduler:
             for output in status.mapStatuses()
         ]
 
+    def map_output_epoch(self) -> int:
+        """A number that grows when map outputs are lost, and when a map stage has ended."""
+        return int(self._jsc.taskScheduler().mapOutputTracker().getEpoch())
+
     def shuffled_bytes(self, dependency: Any) -> list[int]:
         """Per reduce partition, how many bytes of map outputs there are for it (compressed, about)."""
         tracker = self._jsc.taskScheduler().mapOutputTracker()

@@ -54,6 +54,7 @@ class StageRun:
         inputs: the versions of the stored and cached results it was planned on, a key that says when it is out of date.
         unasked: [partition -> a running task of Spark's own speculation]
         stored_bytes: [partition -> bytes of stored partitions that only this partition is made from]
+        raised: what planning ended with; `error` is what the user is told of it.
         unseen_since: when a job was first found to have ended well whose manifests are not there.
         unreadable: partitions that this plan cannot make, because its input for them is gone.
     """
@@ -65,6 +66,7 @@ class StageRun:
     wake: Callable[[], None]
     planned: PlannedStage | None = None
     error: RekindleError | None = None
+    raised: BaseException | None = None
     jobs: list[SparkJob] = field(default_factory=list)
     copies: list[CopyJob] = field(default_factory=list)
     noted: bool = False
@@ -104,9 +106,9 @@ class StageRun:
                 self.scheduler.enter_group(self._plan_group, f"{self.stage.name}: planning")
                 self.planned = plan_stage(self.stage, self.scheduler, build(), spec)
             except RekindleError as error:
-                self.error = error
+                self.raised = self.error = error
             except BaseException as error:  # SystemExit among them
-                self.error = user_error(self.stage.name, error)
+                self.raised, self.error = error, user_error(self.stage.name, error)
             finally:
                 self.wake()
 

@@ -60,14 +60,15 @@ def check_schema(stage: Stage, schema: StructType) -> None:
 
 def check_written_as(stage: Stage, schema: StructType, file_format: str) -> None:
     """Raises PipelineMisuse for a result that files of this format cannot hold."""
-    from pyspark.sql.types import ArrayType, MapType, StructType
+    from pyspark.sql.types import ArrayType, BinaryType, DayTimeIntervalType, MapType, StructType
 
+    textless = ArrayType | MapType | StructType | BinaryType | DayTimeIntervalType
     for field in schema.fields:
-        if file_format == "csv" and isinstance(field.dataType, ArrayType | MapType | StructType):
+        if file_format == "csv" and isinstance(field.dataType, textless):
             raise PipelineMisuse(
                 f"sink {stage.name}: column {field.name!r} of type {field.dataType.simpleString()} cannot be written "
                 "as csv",
-                remedy="make it a string (to_json), or write parquet",
+                remedy="make it a string (to_json, hex, CAST AS string), or write parquet",
                 stage=stage.name,
             )
 

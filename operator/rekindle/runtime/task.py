@@ -82,6 +82,7 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
         return str(spec.storage.get(name).decode())
     folder = f"{spec.data[partition % len(spec.data)]}/.attempt-p{partition:05d}-v{version:04d}-{uuid.uuid4().hex}"
     rows, files, digest = _write_files(spec, partition, folder, batches)
+    _check_whole()
     manifest = {
         "format": 1,
         "stage": spec.stage,
@@ -137,7 +138,6 @@ def _write_files(
             rows += batch.num_rows
             if batch.num_rows:
                 sink.write(batch)
-        _check_whole()
         files = sink.close()
     digest = f"{rows:x}-{first:016x}-{second:016x}" if spec.hashed else None
     return rows, files, digest

@@ -59,7 +59,7 @@ def load(source: str = MODULE, *changes: tuple[str, str]) -> Pipeline:
     for before, after in changes:
         assert before in source
         source = source.replace(before, after)
-    module = ModuleType("user_pipeline")
+    module = sys.modules["user_pipeline"] = ModuleType("user_pipeline")
     exec(compile(source, "user_pipeline.py", "exec"), module.__dict__)
     pipeline: Pipeline = module.pipeline
     return pipeline
@@ -264,3 +264,67 @@ def test_functions_that_call_each_other_have_a_fingerprint():
 def test_a_stage_that_does_not_exist_has_none():
     with pytest.raises(KeyError, match="has no stage 'missing'"):
         stage_fingerprint(three_stages().build(), "missing")
+
+
+HELD = """
+import argparse, dataclasses, functools, sys, types
+from rekindle.pipeline import Pipeline
+
+pipeline = Pipeline("daily")
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    limit: int
+    inner: object = None
+
+
+def below(df, limit):
+    return df.where(df.x < limit)
+
+
+HELD = {held}
+
+
+@pipeline.source
+def by(spark):
+    return spark.range(10).where(str(HELD)).where({argument})
+
+
+pipeline.sink("out", name="out")(lambda by: by)
+"""
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        "argparse.Namespace(day='2024-01-0{}')",
+        "types.SimpleNamespace(day='2024-01-0{}')",
+        "Settings({})",
+        "Settings(1, Settings({}))",
+        "functools.partial(below, limit={})",
+        "{{'rule': lambda df: df.where('x < {}')}}",
+        "[types.SimpleNamespace(day={})]",
+    ],
+)
+def test_what_settings_objects_partials_and_tables_hold_counts(held):
+    def of(value: int) -> str:
+        source = HELD.replace("{held}", held.format(value)).replace("{argument}", "'true'")
+        return stage_fingerprint(load(source).build(), "by")
+
+    assert of(1) == of(1)
+    assert of(1) != of(2)
+
+
+def test_the_programs_arguments_count_where_a_function_names_them(monkeypatch):
+    def of(argument: str, *argv: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["main.py", *argv])
+        return stage_fingerprint(load(HELD.replace("{held}", "1").replace("{argument}", argument)).build(), "by")
+
+    assert of("sys.argv[1]", "a") == of("sys.argv[1]", "a") != of("sys.argv[1]", "b")
+    assert of("'true'", "a") == of("'true'", "b")
+
+
+def test_what_holds_itself_has_a_fingerprint():
+    source = HELD.replace("{held}", "types.SimpleNamespace(day=1); HELD.me = HELD").replace("{argument}", "'true'")
+    assert stage_fingerprint(load(source).build(), "by")

@@ -18,6 +18,10 @@ class Shuffles:
 
     def __init__(self, *outputs: Outputs) -> None:
         self.outputs = dict(enumerate(outputs))
+        self.epoch = 0
+
+    def map_output_epoch(self) -> int:
+        return self.epoch
 
     def available_map_outputs(self, shuffle: int) -> int:
         return sum(one is not None for one in self.outputs[shuffle])
@@ -54,6 +58,17 @@ def test_a_map_task_after_the_first_result_task_may_have_been_read_by_some_only(
     side = map_side(Shuffles([(1, "a", 7), (9, "b", 7)]))
     assert side.mixture(first_task=10) is None
     assert side.mixture(first_task=5) == "map task 9 ran after result task 5"
+
+
+@pytest.mark.requirement("S7-7")
+def test_outputs_that_are_made_again_are_seen_by_the_next_look():
+    spark = Shuffles([(1, "a", 7), (2, "b", 7)])
+    side = map_side(spark)
+    assert side.mixture(first_task=3) is None
+    spark.outputs[0], spark.epoch = [(1, "a", 7), None], 1
+    assert side.mixture(first_task=3) is None
+    spark.outputs[0], spark.epoch = [(1, "a", 7), (6, "b", 7)], 2
+    assert side.mixture(first_task=3) == "map task 6 ran after result task 3"
 
 
 @pytest.mark.requirement("S7-5", "S7-6")

@@ -158,7 +158,7 @@ class Driver:
         stage, fresh = self.spark.stages[name], self._fresh(name)
         if not fresh:
             return
-        if of_this_driver and stage.shuffles and not self._is_promised(name) and self._is_mixed(name, fresh):
+        if of_this_driver and stage.shuffles and not self._is_promised(name) and self._is_mixed(name):
             self._map_lost(name, "its results read different map outputs")
             return
         if of_this_driver:
@@ -179,9 +179,7 @@ class Driver:
             return commit.attempt
         return min((one.attempt_id for one in executions if not one.state.is_terminal), default=commit.attempt)
 
-    def _is_mixed(self, name: str, fresh: Mapping[int, Commit]) -> bool:
-        if set(self.core.unfinished(name)) - set(fresh):
-            return False
+    def _is_mixed(self, name: str) -> bool:
         shuffle, tasks, suspects = self._shuffle(name), list[int](), self.core.suspects()
         for vertex in self.core.execution_vertices(name):
             commit = self.spark.store.get((name, vertex.id.subtask, vertex.version))
