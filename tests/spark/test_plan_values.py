@@ -3,16 +3,42 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed
 
-VALUES = {"the time": lambda: F.current_timestamp(), "a draw of the function": lambda: F.lit(str(uuid.uuid4()))}
+
+def captured() -> Column:
+    drawn = str(uuid.uuid4())
+    return F.udf(lambda _: drawn)("k")
+
+
+def rows_of_its_own() -> Column:
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    return spark.createDataFrame([(str(uuid.uuid4()),)], "drawn string").scalar()
+
+
+def by_a_setting() -> Column:
+    """Whoever plans it next has another time zone."""
+    spark = SparkSession.getActiveSession()
+    assert spark is not None
+    return F.timestamp_seconds(F.col("k") * 0).cast("string")
+
+
+VALUES = {
+    "the time": F.current_timestamp,
+    "a draw of the function": lambda: F.lit(str(uuid.uuid4())),
+    "what a Python function has captured": captured,
+    "rows of its own": rows_of_its_own,
+    "a setting of the session": by_a_setting,
+}
 
 
 def pipeline(folder: Path, *, pointwise: bool, value) -> Pipeline:
@@ -57,12 +83,20 @@ def pipeline(folder: Path, *, pointwise: bool, value) -> Pipeline:
     return made
 
 
-def interrupted(spark: SparkSession, folder: Path, *, pointwise: bool, value) -> tuple[DataFrame, int]:
+@pytest.fixture(autouse=True)
+def time_zone(spark: SparkSession) -> Iterator[None]:
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    yield
+    spark.conf.unset("spark.sql.session.timeZone")
+
+
+def interrupted(spark: SparkSession, folder: Path, *, pointwise: bool, value, zone="UTC") -> tuple[DataFrame, int]:
     """What is published, and how many partitions of the stage had been made before and were kept."""
     made = pipeline(folder, pointwise=pointwise, value=value)
     with pytest.raises(PipelineFailed, match="not yet"):
         made.run(spark, store=folder / "store")
     (folder / "mended").touch()
+    spark.conf.set("spark.sql.session.timeZone", zone)
     report = made.run(spark, store=folder / "store").report
     (stage,) = (one for one in report["stages"] if one["name"] == "valued")
     return spark.read.parquet(str(folder / "out")), 4 - stage["rerun"]
@@ -72,7 +106,7 @@ def interrupted(spark: SparkSession, folder: Path, *, pointwise: bool, value) ->
 @pytest.mark.parametrize("pointwise", [True, False], ids=["pointwise", "after a shuffle"])
 @pytest.mark.parametrize("value", VALUES)
 def test_a_stage_that_is_planned_twice_does_not_mix_what_was_decided_each_time(spark, tmp_path, pointwise, value):
-    published, _ = interrupted(spark, tmp_path, pointwise=pointwise, value=VALUES[value])
+    published, _ = interrupted(spark, tmp_path, pointwise=pointwise, value=VALUES[value], zone="Asia/Tokyo")
     assert published.count() == (400 if pointwise else 40)
     assert published.select("value").distinct().count() == 1
 

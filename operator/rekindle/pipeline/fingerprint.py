@@ -46,6 +46,11 @@ def stage_fingerprint(graph: PipelineGraph, name: str) -> str:
     return digest.hexdigest()
 
 
+def function_fingerprint(function: object) -> str:
+    """Of a function alone, with what it has captured and what it names."""
+    return hashlib.sha256("\n".join(_Walk().function(function)).encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
     yield f"stage {stage.name} {stage.inputs!r} {stage.distribution!r} {stage.exchange} {_sink(stage.sink)}"
     yield from _Walk().function(stage.fn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ class PlannedStage:
     Attributes:
         schema: of the result, as Spark's JSON.
         hashed: whether its rows can be compared.
-        values: a digest of what else was decided in the plan, such as the time.
+        values: a digest of what else was decided in the plan, such as the time; like no other where nobody can tell.
         jrdd: the Java RDD whose partition i writes result partition i.
         settings: those of Spark SQL, for the tasks.
         map_side: what it shuffles.
@@ -73,7 +74,10 @@ def plan_stage(
     _check_partitions(stage, jrdd, shuffles)
     plan = written._jdf.queryExecution().executedPlan().toString()
     _check_observes_nothing(stage, plan)
-    values = spark_plan.plan_values(frame)
+    settings = spark_plan.settings_of(written)
+    values = spark_plan.plan_values(frame, settings)
+    if not shuffles and spark_plan.reads_own_rows(frame):
+        values = uuid.uuid4().hex
     map_side = MapSide(
         scheduler,
         spark_plan.shuffle_ids(shuffles),
@@ -82,7 +86,7 @@ def plan_stage(
         values,
         reads_beside=spark_plan.reads_beside_shuffle(plan),
     )
-    return PlannedStage(frame.schema.json(), hashed, values, jrdd, spark_plan.settings_of(written), map_side)
+    return PlannedStage(frame.schema.json(), hashed, values, jrdd, settings, map_side)
 
 
 def _check_pointwise(stage: Stage, frame: DataFrame) -> None:

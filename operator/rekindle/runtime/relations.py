@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.runtime.errors import EnvironmentProblem, InputLost
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.spark_plan import OURS
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def behind_rdd(session: SparkSession, frame: DataFrame) -> DataFrame:
     """`frame`'s rows as a leaf of `session`: same partitions, no claims about them, no planning across."""
     from pyspark.sql import DataFrame
 
-    rows = frame._jdf.queryExecution().toRdd()
+    rows = frame._jdf.queryExecution().toRdd().setName(OURS)
     jframe = session._jsparkSession.internalCreateDataFrame(rows, frame._jdf.schema(), False)
     return DataFrame(jframe, session)
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import pickle
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from rekindle.pipeline.fingerprint import function_fingerprint
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+OURS = "rekindle"
+"""The name of an RDD of rows that were stored or cached here."""
+
+_PLACES = ("spark.sql.warehouse.dir",)
+_TIME_ZONE = "spark.sql.session.timeZone"
+_RUNS_PYTHON = re.compile("Python|InPandas|InArrow|UDTF")
 _PLAN_TREE = re.compile(r"^[ :+\-*]*(\(\d+\) )?")
 _EXCHANGE = re.compile(r"(Exchange|CartesianProduct|Coalesce)\b|ShuffleExchange|CoalesceExec")
 
@@ -50,17 +60,64 @@ def reads_beside_shuffle(plan: str) -> bool:
     return any(mark in plan for mark in ("BroadcastExchange", "Subquery", "ReusedExchange"))
 
 
-def plan_values(frame: DataFrame) -> str:
-    """A digest of what was decided when `frame` was planned: values of the function's own, the time, seeds.
+def plan_values(frame: DataFrame, settings: Mapping[str, str]) -> str:
+    """A digest of what was decided when `frame` was planned: values of the function's own, the time, seeds, settings,
+    and what its Python functions have captured, as far as a fingerprint of code goes.
 
     Equal for equal programs in every driver. Columns have other ids each time. Seeds are left out where they only
-    decide over rows of one partition. What a Python function has captured does not show.
+    decide over rows of one partition.
     """
-    text = re.sub(r"#\d+L?", "#", _whole_text(frame._jdf.queryExecution().optimizedPlan()))
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    text = re.sub(r"#\d+L?", "#", _whole_text(plan))
     if "Join" not in text and "subquery" not in text:
         text = re.sub(r"\b(rand|randn|uuid|shuffle)\((.*?)-?\d*\)", r"\1(\2)", text)
         text = re.sub(r"(Sample .*, )-?\d+$", r"\1", text, flags=re.MULTILINE)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    said = {key: value for key, value in settings.items() if key not in _PLACES}
+    said[_TIME_ZONE] = str(frame.sparkSession.conf.get(_TIME_ZONE))
+    functions = [function_fingerprint(function) for function in _python_functions(plan)]
+    rows = [str(node.data().mkString(",")) for node in _below(plan) if _class_of(node) == "LocalRelation"]
+    return hashlib.sha256(json.dumps([text, sorted(said.items()), functions, rows]).encode()).hexdigest()[:32]
+
+
+def reads_own_rows(frame: DataFrame) -> bool:
+    """Whether a plan has rows that the stage's function made itself, of which nobody can tell whether they are the
+    same when it makes them again."""
+    nodes = _below(frame._jdf.queryExecution().optimizedPlan())
+    return any(_class_of(node) == "LogicalRDD" and str(node.rdd().name()) != OURS for node in nodes)
+
+
+def _python_functions(plan: Any) -> Iterator[Any]:
+    """The Python functions in a logical plan, in their order."""
+    for node in _below(plan):
+        if _RUNS_PYTHON.search(_class_of(node)):
+            expressions = node.expressions()
+            for position in range(expressions.size()):
+                yield from map(_function_of, filter(_is_python, _below(expressions.apply(position))))
+
+
+def _below(node: Any) -> Iterator[Any]:
+    """A node of a tree of Spark's, and all below it."""
+    yield node
+    children = node.children()
+    for position in range(children.size()):
+        yield from _below(children.apply(position))
+
+
+def _class_of(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _is_python(expression: Any) -> bool:
+    return _class_of(expression).startswith("Python")
+
+
+def _function_of(expression: Any) -> Any:
+    """None where it cannot be had: one of megabytes is a broadcast."""
+    text = str(expression.func().command().mkString(","))
+    try:
+        return pickle.loads(bytes(int(byte) & 0xFF for byte in text.split(",")))[0]
+    except Exception:
+        return None
 
 
 def _whole_text(plan: Any) -> str:
