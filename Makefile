@@ -43,7 +43,7 @@ test-cluster: setup ## on a real Kubernetes, made for it unless it is up (make c
 soak: setup ## the long cases that make test leaves out
 	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)
 
-mutants: setup ## defects put into the core on purpose, and which of them the tests notice (about an hour; docs/mutation.md)
+mutants: setup ## defects put into the core on purpose, and which of them the tests notice (a quarter of an hour; docs/mutation.md)
 	@$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[mutation]'
 	@$(PY) -m tests.tools.mutants $(ARGS)
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from rekindle.local.stored import corrupt_partition
@@ -169,10 +169,20 @@ def test_a_result_that_cannot_be_stored_names_the_column(spark, tmp_path, body, 
         pipeline_of(tmp_path / "out", body).run(spark, store=tmp_path / "store")
 
 
-def test_a_result_that_csv_cannot_hold_is_refused_before_any_task(spark, tmp_path):
-    nested = pipeline_of(tmp_path / "out", lambda numbers: numbers.selectExpr("array(id) AS a"), format="csv")
-    with pytest.raises(PipelineMisuse, match="column 'a' of type array<bigint> cannot be written as csv"):
-        nested.run(spark, store=tmp_path / "store")
+@pytest.mark.parametrize(
+    ("column", "kind"), [("array(id)", "array<bigint>"), ("x'ff00'", "binary"), ("INTERVAL '1' DAY", "interval day")]
+)
+def test_a_result_that_csv_cannot_hold_is_refused_before_any_task(spark, tmp_path, column, kind):
+    textless = pipeline_of(tmp_path / "out", lambda numbers: numbers.selectExpr(f"{column} AS a"), format="csv")
+    with pytest.raises(PipelineMisuse, match=f"column 'a' of type {kind} cannot be written as csv"):
+        textless.run(spark, store=tmp_path / "store")
+
+
+def test_a_stage_that_observes_its_rows_is_refused(spark, tmp_path):
+    """Who waits for the figures in a later stage would wait for ever."""
+    observed = pipeline_of(tmp_path / "out", lambda numbers: numbers.observe(Observation(), F.count("id").alias("n")))
+    with pytest.raises(PipelineMisuse, match=r"(?s)stage result observes its rows.*aggregates"):
+        observed.run(spark, store=tmp_path / "store")
 
 
 def test_a_sink_that_exists_is_refused_before_any_work_and_left_alone(spark, tmp_path):

@@ -155,6 +155,59 @@ def test_every_common_type_survives_being_stored(spark, tmp_path):
     assert result.digest("copied") is None, "a map cannot be hashed: not comparable, and said so"
 
 
+EDGES = """
+SELECT CAST(x AS tinyint) a, CAST(x AS smallint) b, -9223372036854775808L c, 9223372036854775807L d,
+  CAST('-Infinity' AS float) e, CAST('1e-320' AS double) f, CAST('-0.0' AS double) g, CAST('NaN' AS float) h,
+  CAST('99999999999999999999999999999999999999' AS decimal(38,0)) i,
+  CAST('-0.00000000000000000000000000000000000001' AS decimal(38,38)) j, CAST('0.123456789' AS decimal(9,9)) k,
+  '' l, chr(0) m, ' ü€😀 ' n, CAST('a' AS char(3)) o, CAST('b' AS varchar(3)) p, 'Aa' COLLATE UTF8_LCASE q,
+  CAST('' AS binary) r, x'00ff' s, date'0001-01-01' t, date'1582-10-04' u, date'9999-12-31' v,
+  timestamp'0001-01-01 00:00:00' w, timestamp'1582-10-04 23:59:59.999999' aa, timestamp'2024-03-10 02:30:00' ab,
+  timestamp'2024-11-03 01:30:00 UTC' ac, timestamp'9999-12-31 23:59:59.999999' ad,
+  timestamp_ntz'2024-03-10 02:30:00' ae, timestamp_ntz'0001-01-01 00:00:00' af,
+  INTERVAL '1 02:03:04.000005' DAY TO SECOND ag, INTERVAL '-5' HOUR ah, CAST(null AS interval day) ai,
+  array(1, null) aj, array(array('a'), null) ak, map('a', 1, 'b', null) al, map(1, map(2, 3)) am,
+  named_struct('a', 1, 'b', named_struct('c', CAST(null AS int))) an, CAST(null AS struct<a:int>) ao, x IS NULL ap
+FROM VALUES (-128), (127), (null) t(x)
+"""
+
+
+@pytest.mark.parametrize(("zone", "ansi"), [("America/St_Johns", "true"), ("UTC", "false")])
+def test_the_edges_of_every_type_survive_in_every_time_zone(spark, tmp_path, zone, ansi):
+    """As text, for Python has no year 0 and no interval of hours."""
+    pipeline = Pipeline("edges", default_partitions=2)
+    told: dict[str, str] = {"spark.sql.session.timeZone": zone, "spark.sql.ansi.enabled": ansi}
+
+    def texts(frame: DataFrame) -> set[tuple]:
+        as_text = (f"CAST({name} AS string) {name}" for name in frame.columns if name != "s")
+        return {tuple(row) for row in frame.selectExpr(*as_text, "hex(s) s").collect()}
+
+    @pipeline.source
+    def edges(spark: SparkSession) -> DataFrame:
+        return spark.sql(EDGES)
+
+    @pipeline.stage
+    def moved(edges: DataFrame) -> DataFrame:
+        return edges
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True)
+    def copied(moved: DataFrame) -> DataFrame:
+        assert moved.schema == spark.sql(EDGES).schema
+        return moved
+
+    before = {key: spark.conf.get(key) for key in told}
+    try:
+        for key, value in told.items():
+            spark.conf.set(key, value)
+        pipeline.run(spark, store=tmp_path / "store")
+        expected = spark.sql(EDGES)
+        found = spark.read.schema(expected.schema).parquet(str(tmp_path / "out"))
+        assert texts(found) == texts(expected)
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+
+
 def test_a_filter_over_a_stored_result_finds_nan_and_both_zeros(spark, tmp_path):
     """To Spark NaN is greater than all else, and -0.0 is 0.0; what skips row groups must not know it otherwise."""
     values = [(1, 3.0), (2, float("nan")), (3, -0.0), (4, 0.0)]
