@@ -115,6 +115,8 @@ class Supervisor:
         code = driver.poll()
         assert code is not None
         error = read_error(error_file)
+        if error and code == 0:
+            self._screen.line(f"a pipeline failed, and the program ended well all the same: {error.get('message')}")
         return (int(error["exitCode"]) if error and code > 0 and "exitCode" in error else code), error
 
     def _start_driver(self, error_file: Path) -> Driver:

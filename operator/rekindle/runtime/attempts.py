@@ -35,9 +35,10 @@ class AttemptBindings:
         task = self._tasks.get(attempt)
         return task.task if task else None
 
-    def is_bound(self, attempt: ExecutionAttemptID) -> bool:
-        """Whether a task was seen that stands for `attempt`."""
-        return attempt in self._tasks
+    def started_at(self, attempt: ExecutionAttemptID) -> float | None:
+        """When its task was launched, in epoch seconds of the driver; None when no task is known."""
+        task = self._tasks.get(attempt)
+        return task.started_at if task else None
 
     def node_of(self, task: int) -> str | None:
         return self._nodes.get(task)

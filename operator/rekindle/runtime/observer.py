@@ -24,6 +24,7 @@ from rekindle.runtime.failures import (
     classify_task_error,
     is_indeterminate,
 )
+from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
 from rekindle.runtime.stage_run import CopyJob, StageRun
 from rekindle.runtime.state import RunState
@@ -182,10 +183,12 @@ class Observer:
             if attempt is None:
                 continue
             node = self.state.bindings.node_of(manifest.task) or "unknown"
-            if not self.state.bindings.is_bound(attempt):  # it was over before it was seen
-                self.state.see(ev.AttemptDeployed(attempt, node, manifest.finished_at - manifest.seconds), now)
+            started = self.state.bindings.started_at(attempt)
+            finished = finished_at(manifest, started, now)
+            if started is None:  # it was over before it was seen
+                self.state.see(ev.AttemptDeployed(attempt, node, finished - manifest.seconds), now)
             output = ev.PartitionOutput(manifest.rows, manifest.bytes, manifest.digest, node)
-            self.state.see(ev.AttemptFinished(attempt, finished_at=min(manifest.finished_at, now), output=output), now)
+            self.state.see(ev.AttemptFinished(attempt, finished_at=finished, output=output), now)
         if self.state.core.is_finished(stage.name):
             self._stage_finished(stage, run)
 
@@ -345,3 +348,9 @@ class Observer:
             rows=sum(one.rows for one in manifests),
             bytes=sum(one.bytes for one in manifests),
         )
+
+
+def finished_at(manifest: Manifest, started_at: float | None, now: float) -> float:
+    """When a partition was finished, by the driver's clock: the executor's, which the manifest has, may go wrong."""
+    earliest = manifest.finished_at if started_at is None else started_at + manifest.seconds
+    return min(max(manifest.finished_at, earliest), now)

@@ -223,3 +223,10 @@ def test_a_delay_is_kept_and_can_be_interrupted(supervise, monkeypatch):
 def test_the_program_runs_in_this_python(supervise):
     _, screen = supervise("import sys; print(sys.executable)")
     assert screen.out == [sys.executable]
+
+
+def test_a_program_that_passes_over_its_pipelines_error_is_told_of(supervise):
+    code = "import json; json.dump({'message': 'stage a: no such column', 'exitCode': 1}, open(ERROR, 'w'))"
+    outcome, screen = supervise(code)
+    assert outcome.code == 0
+    assert "a pipeline failed, and the program ended well all the same: stage a: no such column" in screen.lines
