@@ -300,6 +300,32 @@ def test_a_session_that_passes_over_corrupt_files_does_not_pass_over_stored_ones
     assert {row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()} == set(range(10))
 
 
+@pytest.mark.requirement("S7-14", "S2-30")
+def test_a_corrupt_partition_is_made_again_for_a_stage_that_has_fewer_partitions(spark, tmp_path):
+    """Spark names the task of the map side that could not read it, which is none of the stage's partitions."""
+    mended = tmp_path / "mended"
+    pipeline = Pipeline("fewer", default_partitions=8)
+
+    @pipeline.source(partition_by="id")
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(1000)
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")), partitions=1)
+    def total(numbers: DataFrame) -> DataFrame:
+        if not mended.exists():
+            raise ValueError("not yet")
+        return numbers
+
+    with pytest.raises(PipelineFailed, match="not yet"):
+        pipeline.run(spark, store=tmp_path / "store")
+    mended.touch()
+    for partition in (3, 5, 6):
+        assert corrupt_partition(Store.at(tmp_path / "store"), "numbers", partition)
+    report = pipeline.run(spark, store=tmp_path / "store").report
+    assert sorted(row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()) == list(range(1000))
+    assert [stage["rerun"] for stage in report["stages"] if stage["name"] == "numbers"] == [3]
+
+
 def test_a_cut_manifest_costs_its_partition(spark, tmp_path):
     pipeline = fail_once(spark, tmp_path)
     manifest = sorted((tmp_path / "store").rglob("numbers/manifests/*.json"))[0]

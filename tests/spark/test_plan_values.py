@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,14 @@ from rekindle.runtime.errors import PipelineFailed
 def captured() -> Column:
     drawn = str(uuid.uuid4())
     return F.udf(lambda _: drawn)("k")
+
+
+def with_a_word(word: str, _: int) -> str:
+    return word
+
+
+def captured_by_a_partial() -> Column:
+    return F.udf(functools.partial(with_a_word, str(uuid.uuid4())))("k")
 
 
 def rows_of_its_own() -> Column:
@@ -36,7 +45,8 @@ VALUES = {
     "the time": F.current_timestamp,
     "a draw of the function": lambda: F.lit(str(uuid.uuid4())),
     "what a Python function has captured": captured,
-    "rows of its own": rows_of_its_own,
+    "what a partial has": captured_by_a_partial,
+    "rows of its own, in a subquery": rows_of_its_own,
     "a setting of the session": by_a_setting,
 }
 
@@ -106,13 +116,18 @@ def interrupted(spark: SparkSession, folder: Path, *, pointwise: bool, value, zo
 @pytest.mark.parametrize("pointwise", [True, False], ids=["pointwise", "after a shuffle"])
 @pytest.mark.parametrize("value", VALUES)
 def test_a_stage_that_is_planned_twice_does_not_mix_what_was_decided_each_time(spark, tmp_path, pointwise, value):
-    published, _ = interrupted(spark, tmp_path, pointwise=pointwise, value=VALUES[value], zone="Asia/Tokyo")
+    zone = "Asia/Tokyo" if value == "a setting of the session" else "UTC"
+    published, _ = interrupted(spark, tmp_path, pointwise=pointwise, value=VALUES[value], zone=zone)
     assert published.count() == (400 if pointwise else 40)
     assert published.select("value").distinct().count() == 1
 
 
 @pytest.mark.requirement("S6-1", "S7-7")
-@pytest.mark.parametrize("value", [lambda: F.lit("same"), F.rand], ids=["same", "drawn in each partition"])
+@pytest.mark.parametrize(
+    "value",
+    [lambda: F.lit("same"), F.rand, lambda: F.transform(F.array("k"), lambda one: one + 1)],
+    ids=["same", "drawn in each partition", "with a variable that Spark numbers"],
+)
 def test_a_stage_that_is_planned_twice_in_the_same_way_keeps_what_it_has_made(spark, tmp_path, value):
     _, kept = interrupted(spark, tmp_path, pointwise=True, value=value)
     assert kept >= 1

@@ -19,6 +19,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Without speculation: with it, Spark keeps off the only executor after the first failed fetch."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     builder = builder.config("spark.local.dir", str(tmp_path_factory.mktemp("scratch")))
+    for key in ("spark.excludeOnFailure.enabled", "spark.excludeOnFailure.application.fetchFailure.enabled"):
+        builder = builder.config(key, "false")  # a builder remembers what was set by builders before it
     session = rekindle.configure(builder).getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session

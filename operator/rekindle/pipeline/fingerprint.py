@@ -48,12 +48,12 @@ def stage_fingerprint(graph: PipelineGraph, name: str) -> str:
 
 def function_fingerprint(function: object) -> str:
     """Of a function alone, with what it has captured and what it names."""
-    return hashlib.sha256("\n".join(_Walk().function(function)).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256("\n".join(_Walk().whole(function)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
     yield f"stage {stage.name} {stage.inputs!r} {stage.distribution!r} {stage.exchange} {_sink(stage.sink)}"
-    yield from _Walk().function(stage.fn)
+    yield from _Walk().whole(stage.fn)
     for name in stage.inputs:
         source = graph.stage(name)
         if source.exchange is not ExchangeMode.BLOCKING:
@@ -71,6 +71,17 @@ class _Walk:
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
+        self._names: set[str] = set()
+        self._settings: list[tuple[str, dict[str, object], str]] = []
+
+    def whole(self, function: object) -> Iterator[str]:
+        """Of settings objects, only what some function reads of them by name; all, where none does."""
+        of_module = function.func if isinstance(function, functools.partial) else function
+        yield from self._value("function", function, getattr(of_module, "__module__", ""))
+        while self._settings:
+            name, fields, module = self._settings.pop(0)
+            for field in sorted(fields.keys() & self._names or fields):
+                yield from self._value(f"{name}.{field}", fields[field], module)
 
     def function(self, function: object) -> Iterator[str]:
         fn = _unwrapped(function)
@@ -83,6 +94,7 @@ class _Walk:
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or (), strict=True):
             yield from self._value(name, _content(cell), fn.__module__)
         names = _names(fn.__code__)
+        self._names.update(names)
         for name in names:
             if name in fn.__globals__:
                 yield from self._value(name, fn.__globals__[name], fn.__module__)
@@ -106,6 +118,8 @@ class _Walk:
 
     def _inside(self, name: str, value: object, module: str) -> Iterator[str]:
         """What a value holds that has no text of its own: settings, arguments, functions in a table."""
+        if id(value) in self._seen or isinstance(value, type | FunctionType):
+            return
         parts: Iterable[tuple[object, object]] = ()
         if isinstance(value, dict):
             parts = value.items()
@@ -114,15 +128,19 @@ class _Walk:
         elif isinstance(value, functools.partial):
             parts = {"func": value.func, "args": value.args, "keywords": value.keywords}.items()
         elif isinstance(value, argparse.Namespace | SimpleNamespace):
-            parts = sorted(vars(value).items())
-        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-            parts = [(field.name, getattr(value, field.name, None)) for field in dataclasses.fields(value)]
-        if parts and id(value) not in self._seen:
-            self._seen.add(id(value))
-            told = _PLAIN if isinstance(value, dict | list | tuple) else ()
-            for key, part in parts:
-                if not isinstance(part, told):
-                    yield from self._value(f"{name}.{plain(key)}", part, module)
+            self._settings.append((name, dict(vars(value)), module))
+        elif dataclasses.is_dataclass(value):
+            fields = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
+            self._settings.append((name, fields, module))
+        elif type(value).__module__ == module and callable(value):
+            parts = sorted(getattr(value, "__dict__", {}).items())
+            yield from self._class(type(value))
+        else:
+            return
+        self._seen.add(id(value))
+        for key, part in parts:
+            if not isinstance(part, _PLAIN) or not isinstance(value, dict | list | tuple):
+                yield from self._value(f"{name}.{plain(key)}", part, module)
 
     def _class(self, cls: type) -> Iterator[str]:
         for name, value in vars(cls).items():

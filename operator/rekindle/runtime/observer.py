@@ -17,7 +17,7 @@ from rekindle.core.job_graph import ResultKind
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.fusion import cached_inputs, has_map_side, map_vertex
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import InputLost, PipelineFailed
+from rekindle.runtime.errors import InputLost, PipelineFailed, RekindleError
 from rekindle.runtime.failures import (
     classify_job_error,
     classify_planning_error,
@@ -71,9 +71,8 @@ class Observer:
 
     def see_stage(self, run: StageRun, now: float) -> None:
         if run.error is not None:
-            if self._replans[run.stage.name] == _MAX_REPLANS or not self._see_planning_failed(run, now):
+            if not self._see_planning_failed(run, run.error, now):
                 raise run.error
-            self._replans[run.stage.name] += 1
             self.state.retire(run.stage.name)
             return
         if run.planned is None:
@@ -88,22 +87,28 @@ class Observer:
                 if ended:
                     run.reported_jobs.add(job.group)
                     self._see_ended(run, job, now)
+        told = self._lost_in_vain[run.stage.name]
         self.see_commits(run.stage, now, run)
-        self._see_lost_map_outputs(run, views, now)
+        if self.state.core.is_finished(run.stage.name) or not run.jobs:
+            return
+        reason = run.map_side.loss(views)
+        if reason is not None and self._lost_in_vain[run.stage.name] <= told:  # else this very loss was seen otherwise
+            self._see_lost_map_outputs(run, reason, now)
 
-    def _see_planning_failed(self, run: StageRun, now: float) -> bool:
-        """Whether it was not the function's fault, so that the stage is planned again."""
-        if isinstance(run.error, InputLost):
-            return True
-        assert run.raised is not None
-        failure = classify_planning_error(run.raised, run.stage, self.state.is_damaged)
-        if failure is None:
-            return False
-        lost = failure.cause.partition
-        if lost is not None:
+    def _see_planning_failed(self, run: StageRun, error: RekindleError, now: float) -> bool:
+        """Whether it was not the function's fault, so that the stage is planned again: as often as it loses inputs,
+        and a few times for other reasons."""
+        failure = classify_planning_error(run.raised or error, run.stage, self.state.is_damaged)
+        if failure is not None and failure.cause.partition is not None:
+            lost = failure.cause.partition
             self._see_partitions_lost(lost.vertex, [lost], failure.cause.message, now)
-        self.state.note("PlanningFailed", stage=run.stage.name, reason=failure.cause.message)
-        return True
+        elif isinstance(error, InputLost) or failure is not None:
+            self._replans[run.stage.name] += 1
+        else:
+            return False
+        reason = failure.cause.message if failure is not None else error.message
+        self.state.note("PlanningFailed", stage=run.stage.name, reason=reason)
+        return self._replans[run.stage.name] <= _MAX_REPLANS
 
     def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
         """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
@@ -144,12 +149,14 @@ class Observer:
             return
         if failure.fatal:
             raise failure.error
-        self._count_loss(run, str(failure.cause.message))
-        partition = failure.partition if failure.partition is not None else job.partitions[0]
-        attempts = self.state.core.current_executions(ExecutionVertexID(run.stage.name, partition))
-        live = [one for one in attempts if not one.state.is_terminal]
-        if live:
-            self.state.see(ev.AttemptFailed(live[0].attempt_id, failure.cause), now)
+        if failure.cause.kind is ev.FailureKind.INFRASTRUCTURE:
+            self._count_loss(run, failure.cause.message)
+        # The task that it names may have been one of the map side, which has other numbers.
+        vertices = (ExecutionVertexID(run.stage.name, partition) for partition in job.partitions)
+        executions = (one for vertex in vertices for one in self.state.core.current_executions(vertex))
+        live = next((one for one in executions if not one.state.is_terminal), None)
+        if live is not None:
+            self.state.see(ev.AttemptFailed(live.attempt_id, failure.cause), now)
 
     def see_commits(self, stage: Stage, now: float, run: StageRun | None = None) -> None:
         """Partitions whose manifest is there. The last one of a stage that shuffled is checked first.
@@ -256,13 +263,8 @@ class Observer:
             self._told_damaged.add(key)
             self._see_partitions_lost(name, [ResultPartitionID(name, partition)], reason, now)
 
-    def _see_lost_map_outputs(self, run: StageRun, views: list[StageView], now: float) -> None:
+    def _see_lost_map_outputs(self, run: StageRun, reason: str, now: float) -> None:
         """The EPHEMERAL rule: Spark would recompute them silently; here it is a partition loss."""
-        if self.state.core.is_finished(run.stage.name) or not run.jobs:
-            return
-        reason = run.map_side.loss(views)
-        if reason is None:
-            return
         if self.state.is_deterministic(run.stage):
             self.state.note("MapOutputsRecomputed", stage=run.stage.name, reason=reason)
             return

@@ -120,7 +120,7 @@ def _forget(store: Store, layout: RunLayout, history: int, say: Callable[[str], 
     old = [number for number in run_numbers(store) if number <= layout.number - history]
     try:
         for run in (RunLayout(number, layout.volumes) for number in old):
-            for name in (run.segment(1), *run.folders()):
+            for name in (run.segment(1), *reversed(run.folders())):  # by the last of them a run is found again
                 store.delete(name)
     except StoreRefused as error:
         say(f"what is left of old runs could not be removed, the next run tries again: {error}")

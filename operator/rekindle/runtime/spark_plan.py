@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import pickle
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.fingerprint import function_fingerprint
@@ -19,7 +20,7 @@ OURS = "rekindle"
 
 _PLACES = ("spark.sql.warehouse.dir",)
 _TIME_ZONE = "spark.sql.session.timeZone"
-_RUNS_PYTHON = re.compile("Python|InPandas|InArrow|UDTF")
+_MAY_RUN_PYTHON = re.compile("Python|InPandas|InArrow|UDTF|Aggregate|Window|Project|Filter")
 _PLAN_TREE = re.compile(r"^[ :+\-*]*(\(\d+\) )?")
 _EXCHANGE = re.compile(r"(Exchange|CartesianProduct|Coalesce)\b|ShuffleExchange|CoalesceExec")
 
@@ -68,39 +69,52 @@ def plan_values(frame: DataFrame, settings: Mapping[str, str]) -> str:
     decide over rows of one partition.
     """
     plan = frame._jdf.queryExecution().optimizedPlan()
-    text = re.sub(r"#\d+L?", "#", _whole_text(plan))
+    text = re.sub(r"#\d+L?|\bplan_id=\d+", "#", _whole_text(plan))
+    text = re.sub(r"\blambda (\w+?)_\d+#", r"lambda \1#", text)  # Spark counts their variables
     if "Join" not in text and "subquery" not in text:
         text = re.sub(r"\b(rand|randn|uuid|shuffle)\((.*?)-?\d*\)", r"\1(\2)", text)
         text = re.sub(r"(Sample .*, )-?\d+$", r"\1", text, flags=re.MULTILINE)
     said = {key: value for key, value in settings.items() if key not in _PLACES}
     said[_TIME_ZONE] = str(frame.sparkSession.conf.get(_TIME_ZONE))
-    functions = [function_fingerprint(function) for function in _python_functions(plan)]
-    rows = [str(node.data().mkString(",")) for node in _below(plan) if _class_of(node) == "LocalRelation"]
+    functions = list(_python_functions(plan))
+    rows = [str(node.data().mkString(",")) for node in _nodes(plan) if _class_of(node) == "LocalRelation"]
     return hashlib.sha256(json.dumps([text, sorted(said.items()), functions, rows]).encode()).hexdigest()[:32]
 
 
 def reads_own_rows(frame: DataFrame) -> bool:
     """Whether a plan has rows that the stage's function made itself, of which nobody can tell whether they are the
     same when it makes them again."""
-    nodes = _below(frame._jdf.queryExecution().optimizedPlan())
+    nodes = _nodes(frame._jdf.queryExecution().optimizedPlan())
     return any(_class_of(node) == "LogicalRDD" and str(node.rdd().name()) != OURS for node in nodes)
 
 
-def _python_functions(plan: Any) -> Iterator[Any]:
-    """The Python functions in a logical plan, in their order."""
-    for node in _below(plan):
-        if _RUNS_PYTHON.search(_class_of(node)):
-            expressions = node.expressions()
-            for position in range(expressions.size()):
-                yield from map(_function_of, filter(_is_python, _below(expressions.apply(position))))
+def _python_functions(plan: Any) -> Iterator[str]:
+    """Fingerprints of the Python functions in a logical plan, in their order."""
+    for node in _nodes(plan):
+        if _MAY_RUN_PYTHON.search(_class_of(node)):
+            for expression in _elements(node.expressions()):
+                yield from map(_fingerprint, filter(_is_python, _below(expression, lambda one: one.children())))
 
 
-def _below(node: Any) -> Iterator[Any]:
+def _nodes(plan: Any) -> Iterator[Any]:
+    """The nodes of a logical plan, of its subqueries, and of what it reads from Spark's cache."""
+    for node in _below(plan, lambda one: one.children()):
+        yield node
+        for inner in (*_elements(node.subqueries()), *_elements(node.innerChildren())):
+            yield from _nodes(inner)
+
+
+def _below(node: Any, children: Callable[[Any], Any]) -> Iterator[Any]:
     """A node of a tree of Spark's, and all below it."""
-    yield node
-    children = node.children()
-    for position in range(children.size()):
-        yield from _below(children.apply(position))
+    pending = [node]
+    while pending:
+        one = pending.pop()
+        yield one
+        pending += reversed(_elements(children(one)))
+
+
+def _elements(sequence: Any) -> list[Any]:
+    return [sequence.apply(position) for position in range(sequence.size())]
 
 
 def _class_of(node: Any) -> str:
@@ -108,16 +122,28 @@ def _class_of(node: Any) -> str:
 
 
 def _is_python(expression: Any) -> bool:
-    return _class_of(expression).startswith("Python")
+    return _class_of(expression) in {"PythonUDF", "PythonUDAF", "PythonUDTF"}
 
 
-def _function_of(expression: Any) -> Any:
-    """None where it cannot be had: one of megabytes is a broadcast."""
-    text = str(expression.func().command().mkString(","))
+def _fingerprint(expression: Any) -> str:
+    """Of the function that an expression calls; of its pickled form where it cannot be had from that, as of one of
+    megabytes, which is a broadcast."""
+    pickled = bytes(int(byte) & 0xFF for byte in str(expression.func().command().mkString(",")).split(","))
     try:
-        return pickle.loads(bytes(int(byte) & 0xFF for byte in text.split(",")))[0]
+        loaded = _Unpickler(io.BytesIO(pickled)).load()
     except Exception:
-        return None
+        return hashlib.sha256(pickled).hexdigest()
+    return function_fingerprint(loaded[0] if isinstance(loaded, tuple) else loaded)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes classes of the program anew: cloudpickle would find those that are in use here, and fill them again."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        found = super().find_class(module, name)
+        if name in {"_make_skeleton_class", "_make_skeleton_enum"}:
+            return lambda *arguments: found(*arguments[:-2], None, arguments[-1])
+        return found
 
 
 def _whole_text(plan: Any) -> str:

@@ -149,7 +149,7 @@ def _check_whole() -> None:
     The connection is closed then, and pyarrow takes that for the end of the rows.
     """
     frame: Any = sys._getframe()
-    while frame is not None and not {"infile", "outfile"} <= frame.f_locals.keys():
+    while frame is not None and not {"infile", "outfile"} <= set(frame.f_locals):
         frame = frame.f_back
     if frame is None:
         raise RuntimeError("this version of PySpark is not known: its worker has no connection to ask for the end")

@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from functools import partial
 from textwrap import dedent
 from types import ModuleType
 
 import pytest
 
 from rekindle.pipeline import Pipeline, Sink
-from rekindle.pipeline.fingerprint import stage_fingerprint
+from rekindle.pipeline.fingerprint import function_fingerprint, stage_fingerprint
 from tests.unit.pipeline.helpers import three_stages
 
 MODULE = '''
@@ -328,3 +329,32 @@ def test_the_programs_arguments_count_where_a_function_names_them(monkeypatch):
 def test_what_holds_itself_has_a_fingerprint():
     source = HELD.replace("{held}", "types.SimpleNamespace(day=1); HELD.me = HELD").replace("{argument}", "'true'")
     assert stage_fingerprint(load(source).build(), "by")
+
+
+def test_of_a_settings_object_only_what_some_function_reads_counts():
+    def of(attribute: str, started: int) -> str:
+        held = f"types.SimpleNamespace(path='a', started={started})"
+        source = HELD.replace("{held}", held).replace("str(HELD)", f"HELD.{attribute}").replace("{argument}", "'true'")
+        return stage_fingerprint(load(source).build(), "by")
+
+    assert of("path", 1) == of("path", 2)
+    assert of("started", 1) != of("started", 2)
+
+
+@pytest.mark.parametrize("kind", ["partial", "an object that can be called", "a class"])
+def test_a_function_of_another_kind_has_a_fingerprint_of_what_it_holds(kind):
+    def of(value: int) -> str:
+        class Adder:
+            step = value
+
+            def __init__(self) -> None:
+                self.value = value
+
+            def __call__(self, number: int) -> int:
+                return number + self.value
+
+        made = {"partial": partial(max, value), "an object that can be called": Adder(), "a class": Adder}
+        return function_fingerprint(made[kind])
+
+    assert of(1) == of(1)
+    assert of(1) != of(2)
