@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from rekindle.core.events import AttemptFailed
+from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.runtime.manifest import Manifest
-from rekindle.runtime.observer import finished_at
+from rekindle.runtime.observer import Observer, finished_at
 
 
 @pytest.mark.requirement("S1-18")
@@ -24,3 +28,24 @@ from rekindle.runtime.observer import finished_at
 def test_a_task_takes_the_time_that_it_took_whatever_its_executors_clock_says(said, started, finished):
     manifest = dataclasses.replace(Manifest.of_nothing("a", 0), seconds=10.0, finished_at=said)
     assert finished_at(manifest, started, now=120.0) == finished
+
+
+@pytest.mark.requirement("S2-30")
+def test_a_failed_job_is_told_of_its_own_partitions_whichever_task_spark_names():
+    """Task 57 may be one of the map side, and the stage have a single partition."""
+    path = "file:///s/runs/0001/data/numbers/.attempt-p00005-v0001-ab/part-00005-cd_00005.c000.snappy.parquet"
+    text = f"Job aborted due to stage failure: Task 57 in stage 3.0 failed 4 times, most recent failure: {path} is bad"
+    told: list[Any] = []
+    running = SimpleNamespace(state=SimpleNamespace(is_terminal=False), attempt_id="the attempt")
+    asked = {ExecutionVertexID("total", 0): (running,)}
+    state: Any = SimpleNamespace(
+        is_damaged=lambda *_: True,
+        core=SimpleNamespace(current_executions=lambda vertex: asked[vertex]),
+        see=lambda event, now: told.append(event),
+    )
+    run: Any = SimpleNamespace(stage=SimpleNamespace(name="total"), map_side=None)
+    job: Any = SimpleNamespace(error=RuntimeError(text), cancelled=False, partitions=(0,))
+    Observer(state)._see_ended(run, job, 1.0)
+    (event,) = told
+    assert isinstance(event, AttemptFailed)
+    assert event.cause.partition == ResultPartitionID("numbers", 5)
