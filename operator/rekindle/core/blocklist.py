@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rekindle.core.actions import Action, Block, BlockRefused, Unblock
+from rekindle.core.ids import NO_NODE
 from rekindle.core.options import BlocklistOptions
 
 
@@ -108,8 +109,10 @@ class Blocklist:
         return self._free_the_last()
 
     def node_seen(self, node: str) -> None:
-        """A node that a task was deployed on: it counts while nobody says which nodes there are."""
-        self._seen.add(node)
+        """A node that a task was deployed on: it counts while nobody says which nodes there are. What runs everywhere,
+        or nobody knows where, is on none."""
+        if node not in NO_NODE:
+            self._seen.add(node)
 
     def node_lost(self, node: str) -> list[Action]:
         self._nodes -= {node}

@@ -11,6 +11,10 @@ _ATTEMPT = re.compile(r"(?P<vertex_id>.+)#(?P<attempt>\d+)", re.DOTALL)
 _PARTITION = re.compile(r"(?P<vertex>.+)/(?P<subtask>\d+)", re.DOTALL)
 
 
+NO_NODE = ("*", "unknown")
+"""What stands for the node of what runs everywhere, or nobody knows where."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ExecutionVertexID:
     """Subtask `subtask` (from 0) of job vertex `vertex`: "delays[3]"."""

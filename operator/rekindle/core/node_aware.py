@@ -32,7 +32,7 @@ from statistics import NormalDist, fmean, median
 from rekindle.core.events import SlowTasksFound
 from rekindle.core.execution import Execution
 from rekindle.core.execution_vertex import ExecutionVertex
-from rekindle.core.ids import ExecutionAttemptID
+from rekindle.core.ids import NO_NODE, ExecutionAttemptID
 from rekindle.core.options import NodeAwareOptions
 from rekindle.core.slow_tasks import GraphView, Slow
 
@@ -266,7 +266,7 @@ def student(tail: float, freedom: float) -> float:
 
 def _is_timed(execution: Execution, now: float) -> bool:
     counts = execution.state.is_running or execution.finished_at is not None
-    return counts and execution.node not in (None, "*", "unknown") and execution.execution_time(now) > 0
+    return counts and execution.node not in (None, *NO_NODE) and execution.execution_time(now) > 0
 
 
 def _sample(execution: Execution, typical: float, warm_from: dict[str, float], now: float) -> Sample:

@@ -44,8 +44,7 @@ def forget(store: Store, lease_seconds: float, say: Callable[[str], None]) -> No
         return
     store.prepare()
     with held(store, "fresh", lease_seconds, say):
-        pass
-    begin_anew(store)
+        begin_anew(store)
 
 
 @contextmanager

@@ -31,6 +31,7 @@ class CommittedPartitions:
     layout: RunLayout
     manifests: dict[str, dict[tuple[int, int], Manifest]] = field(default_factory=dict)
     damaged: dict[tuple[str, int, int], str] = field(default_factory=dict)
+    _released: set[str] = field(default_factory=set)
 
     def has_unread(self, stage: str) -> bool:
         """Whether manifests of `stage` appeared since the last scan."""
@@ -40,6 +41,8 @@ class CommittedPartitions:
         """Read the manifests of `stage` that appeared since the last scan, of any version."""
         found = self._together(lambda key: self._read(stage, *key), list(self._unread(stage)))
         manifests = [manifest for manifest in found if manifest is not None]
+        if manifests:
+            self._released.discard(stage)
         for manifest in manifests:
             self.manifests.setdefault(stage, {})[(manifest.partition, manifest.version)] = manifest
         return manifests
@@ -63,8 +66,9 @@ class CommittedPartitions:
             return manifest.missing(self.store.storage) or manifest.corrupt(self.store.storage)
 
     def stored_bytes(self) -> int:
-        """Bytes of all partitions read so far."""
-        return sum(one.bytes for stage in self.manifests.values() for one in stage.values())
+        """Bytes of all partitions read so far whose result was not released."""
+        kept = (stage for name, stage in self.manifests.items() if name not in self._released)
+        return sum(one.bytes for stage in kept for one in stage.values())
 
     def remove_damaged(self, stage: str, partition: int, version: int) -> None:
         """Remove a manifest that cannot be read."""
@@ -90,6 +94,7 @@ class CommittedPartitions:
         """Remove the data of a result nobody needs any more. Its manifests stay: they are the record."""
         for folder in self.layout.data_folders(stage):
             self.store.delete(folder)
+        self._released.add(stage)
 
     def _unread(self, stage: str) -> Iterator[tuple[int, int]]:
         known = self.manifests.get(stage, {})

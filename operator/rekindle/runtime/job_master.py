@@ -198,8 +198,11 @@ class JobMaster:
             self._actor.do(action)
 
     def _check_store_limit(self) -> None:
-        limit, stored = self.state.settings.recovery.store_limit, self.state.committed.stored_bytes()
-        if limit is not None and stored > limit:
+        limit = self.state.settings.recovery.store_limit
+        if limit is None:
+            return
+        stored = self.state.committed.stored_bytes()
+        if stored > limit:
             raise StoreFull(
                 f"the store {self.state.open_run.store} holds {stored} bytes, its limit is {limit}",
                 remedy="raise recovery.storeLimit or store less; the next run goes on from what is stored",

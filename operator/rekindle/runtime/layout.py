@@ -3,6 +3,7 @@
 ```
 rekindle.json                                   whose store this is, and its format
 lease.json                                      who writes to it now
+first-run                                       the number of the first run since all were forgotten, if they were
 runs/0001/journal/00000001.jsonl                the journal, numbered segments
 runs/0001/stages/<stage>/manifests/p00003-v0001.json
 [volume-1/]runs/0001/data/<stage>/.attempt-p00003-v0001-<uuid>/part-00003-..._00003.c000.parquet
@@ -22,6 +23,7 @@ from rekindle.runtime.store import Store
 IDENTITY = "rekindle.json"
 LEASE = "lease.json"
 RUNS = "runs"
+FIRST_RUN = "first-run"
 FORMAT = 1
 
 _MANIFEST = re.compile(r"p(\d+)-v(\d+)\.json", re.ASCII)

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 
 from rekindle.core import events as ev
-from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import ResultKind
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.fusion import cached_inputs, has_map_side, map_vertex
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost, PipelineFailed, RekindleError
 from rekindle.runtime.failures import (
+    Failure,
     classify_job_error,
     classify_planning_error,
     classify_task_error,
@@ -40,6 +41,7 @@ class Observer:
         self.state = state
         self._replans: Counter[str] = Counter()
         self._lost_in_vain: Counter[str] = Counter()
+        self._told_commits: set[tuple[int, int, ExecutionAttemptID | None]] = set()
         self._told_damaged: set[tuple[str, int, int]] = set()
 
     def news(self) -> bool:
@@ -143,6 +145,10 @@ class Observer:
         if job.error is None or job.cancelled:
             return
         failure = classify_job_error(job.error, run.stage, self.state.is_damaged)
+        copy = next((copy for copy in run.copies if copy.job is job), None)
+        if copy is not None:
+            self._see_copy_failed(run, copy, failure, now)
+            return
         self.state.last_failure = failure
         if run.map_side and is_indeterminate(job.error):
             self._see_map_side_lost(run, "map outputs were lost that could come out differently", now)
@@ -158,17 +164,21 @@ class Observer:
         if live is not None:
             self.state.see(ev.AttemptFailed(live.attempt_id, failure.cause), now)
 
+    def _see_copy_failed(self, run: StageRun, copy: CopyJob, failure: Failure, now: float) -> None:
+        """Its original goes on, and may be none the worse: a copy that Spark has given up fails alone."""
+        vertex = ExecutionVertexID(run.stage.name, copy.partition)
+        for one in self.state.core.current_executions(vertex):
+            if one.attempt_id.attempt == copy.attempt and not one.state.is_terminal:
+                self.state.see(ev.AttemptFailed(one.attempt_id, failure.cause), now)
+
     def see_commits(self, stage: Stage, now: float, run: StageRun | None = None) -> None:
         """Partitions whose manifest is there. The last one of a stage that shuffled is checked first.
 
         Without `run` they are an earlier driver's, who had not looked at them: of a stage that shuffles they do not
         count, for map outputs may have been made again between them, and only that driver could have told.
         """
-        fresh = [
-            one
-            for one in self.state.committed.scan(stage.name)
-            if self.state.is_current(one.stage, one.partition, one.version)
-        ]
+        self.state.committed.scan(stage.name)
+        fresh = self._untold(stage)
         self._see_damaged_manifests(stage, now)
         if not fresh or self.state.core.is_finished(stage.name):
             return
@@ -184,11 +194,10 @@ class Observer:
         self._see_map_side_finished(ready, now)
         for manifest in fresh:
             vertex = ExecutionVertexID(stage.name, manifest.partition)
-            attempt = self.state.bindings.winner(
-                manifest, self.state.core, vertex, ours=manifest.writer == self.state.open_run.writer
-            )
+            attempt = self._winner(manifest, vertex)
             if attempt is None:
                 continue
+            self._told_commits.add((manifest.partition, manifest.version, attempt))
             node = self.state.bindings.node_of(manifest.task) or "unknown"
             started = self.state.bindings.started_at(attempt)
             finished = finished_at(manifest, started, now)
@@ -198,6 +207,24 @@ class Observer:
             self.state.see(ev.AttemptFinished(attempt, finished_at=finished, output=output), now)
         if self.state.core.is_finished(stage.name):
             self._stage_finished(stage, run)
+
+    def _untold(self, stage: Stage) -> list[Manifest]:
+        """Manifests of current versions that the core wants, and was not told of. One that was there before its
+        attempt was asked for again (by a failure of the same moment) waits until it is."""
+        found: list[Manifest] = []
+        for partition in self.state.core.unfinished(stage.name):
+            manifest = self.state.current_manifest(stage.name, partition)
+            vertex = ExecutionVertexID(stage.name, partition)
+            if manifest is None or not self.state.core.is_deployed(vertex):
+                continue
+            attempt = self._winner(manifest, vertex)
+            if (partition, manifest.version, attempt) not in self._told_commits:
+                found.append(manifest)
+        return found
+
+    def _winner(self, manifest: Manifest, vertex: ExecutionVertexID) -> ExecutionAttemptID | None:
+        ours = manifest.writer == self.state.open_run.writer
+        return self.state.bindings.winner(manifest, self.state.core, vertex, ours=ours)
 
     def _mixed(self, run: StageRun) -> str | None:
         """Why the partitions that are stored may have read different map outputs, or None.

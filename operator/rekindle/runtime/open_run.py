@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import time
 import uuid
@@ -16,9 +17,11 @@ from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.facts import RunFacts, fold
 from rekindle.runtime.journal import Journal, Record, note
-from rekindle.runtime.layout import FORMAT, IDENTITY, LEASE, RUNS, RunLayout, run_numbers
+from rekindle.runtime.layout import FIRST_RUN, FORMAT, IDENTITY, RUNS, RunLayout, run_numbers
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.store import Store
+
+_VOLUME = re.compile(r"volume-\d+", re.ASCII)
 
 
 @dataclass
@@ -74,14 +77,18 @@ def open_run(
 
 
 def begin_anew(store: Store) -> None:
-    """Forget all runs of a store (`--fresh`). The caller has made sure that no driver uses it.
+    """Forget all runs of a store (`--fresh`). The caller holds its lease.
+
+    No run gets the number of one that was forgotten: tasks and drivers of that, which may still be about, can only
+    write names that nobody reads.
 
     Raises StoreRefused when something is left: a run must not find manifests of another.
     """
-    names = [name for name in store.names("") if name in {RUNS, LEASE} or name.startswith("volume-")]
+    store.replace(FIRST_RUN, str(max([_first_run(store), *(number + 1 for number in run_numbers(store))])).encode())
+    names = [RUNS, *(f"{name}/{RUNS}" for name in store.names("") if _VOLUME.fullmatch(name))]
     for name in names:
         store.delete(name)
-    left = [name for name in names if name != LEASE and store.holds(name)]
+    left = [name for name in names if store.holds(name)]
     if left:
         raise StoreRefused(
             f"not all of {store}/{left[0]} could be removed",
@@ -92,7 +99,7 @@ def begin_anew(store: Store) -> None:
 
 def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, identity: dict[str, object]) -> OpenRun:
     volumes = int(str(identity["volumes"]))
-    number = max(run_numbers(store), default=1)
+    number = max(run_numbers(store), default=_first_run(store))
     layout = RunLayout(number, volumes)
     journal = Journal(store, layout, writer)
     facts = fold(journal.replay())
@@ -124,6 +131,17 @@ def _forget(store: Store, layout: RunLayout, history: int, say: Callable[[str], 
                 store.delete(name)
     except StoreRefused as error:
         say(f"what is left of old runs could not be removed, the next run tries again: {error}")
+
+
+def _first_run(store: Store) -> int:
+    text = store.get(FIRST_RUN)
+    try:
+        return int(text or b"1")
+    except ValueError as error:
+        raise StoreRefused(
+            f"{store}/{FIRST_RUN} is damaged: it says {text!r}",
+            remedy="restore it, or choose another store (recovery.store)",
+        ) from error
 
 
 def _identify(store: Store, application: str, volumes: int) -> dict[str, object]:

@@ -75,7 +75,12 @@ class PosixStorage:
     def writing(self, name: str) -> Iterator[str]:
         target = self._path(name)
         os.makedirs(os.path.dirname(target), exist_ok=True)
-        yield target
+        try:
+            yield target
+        except BaseException:  # a half would take space until its stage is complete, which it may never be without
+            with contextlib.suppress(OSError):
+                os.unlink(target)
+            raise
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[str]:

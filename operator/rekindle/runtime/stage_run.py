@@ -208,7 +208,8 @@ class StageRun:
     # -- what can be seen ------------------------------------------------------------------------------
 
     def new_tasks(self, view: StageView) -> list[TaskView]:
-        """Tasks of a stage attempt that were not given before, and its failed ones each time."""
+        """Tasks of a stage attempt that were not given before, and its failed ones each time, in the order of their
+        launch: a task that failed comes before the one by which Spark tries it again."""
         if view.status in {"PENDING", "SKIPPED"}:
             return []
         key = (view.stage, view.attempt)
@@ -216,7 +217,8 @@ class StageRun:
         fresh = {task.task for task in tasks} - self._known_tasks
         self._known_tasks |= fresh
         self._seen_tasks[key] = self._seen_tasks.get(key, 0) + len(fresh)
-        return [task for task in tasks if task.task in fresh or task.status == "FAILED"]
+        given = {task.task: task for task in tasks if task.task in fresh or task.status == "FAILED"}
+        return [given[task] for task in sorted(given)]
 
     def input_bytes(self, partition: int) -> int | None:
         """What the task of a partition reads: stored partitions and map outputs. None when nothing is known.

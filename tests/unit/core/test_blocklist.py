@@ -6,7 +6,7 @@ import pytest
 
 from rekindle.core import actions as act
 from rekindle.core import events as ev
-from rekindle.core.blocklist import AddStatus, BlockedNode, BlocklistTracker
+from rekindle.core.blocklist import AddStatus, BlockedNode, Blocklist, BlocklistTracker
 from rekindle.core.options import BlocklistOptions, SpeculationOptions
 from tests.unit.core.dsl import Run, job
 
@@ -228,3 +228,12 @@ class TestTheShareOfBlockedNodes:
         run.loses_node("n3")
         assert run.slow("A[0]#0").blocked == ["n1"]
         assert run.slow("A[1]#0").refused == ["n2"]
+
+
+def test_where_a_map_side_or_an_unknown_task_runs_is_no_node():
+    """Else the only node would look like one of three."""
+    blocklist = Blocklist(EVERY)
+    for node in ("n1", "*", "unknown"):
+        blocklist.node_seen(node)
+    (refused,) = blocklist.block(block(60.0), 0.0)
+    assert isinstance(refused, act.BlockRefused)

@@ -20,7 +20,7 @@ from rekindle.local.sessions import end_sessions
 from rekindle.local.stores import forget, last_driver_is_gone
 from rekindle.local.supervisor import Outcome
 from rekindle.runtime.errors import EnvironmentProblem, StoreRefused
-from rekindle.runtime.layout import IDENTITY, LEASE
+from rekindle.runtime.layout import FIRST_RUN, IDENTITY, LEASE
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.store import Store
 
@@ -140,12 +140,30 @@ def test_forgetting_leaves_a_folder_that_is_no_store_alone(tmp_path):
 
 
 def test_forgetting_removes_runs_and_volumes_and_nothing_else(tmp_path):
-    for name in (IDENTITY, "runs/0001/journal/x", "volume-1/data", "logs/old"):
+    ours = (IDENTITY, "runs/0001/journal/x", "volume-1/runs/0001/data")
+    for name in (*ours, "volume-1/mine", "volume-old/x", "logs/old"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("{}")
     forget(Store.at(tmp_path), 0.2, print)
-    left = {path.name for path in tmp_path.rglob("*") if path.is_file() and path.name != LEASE}
-    assert left == {"old"}
+    left = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"volume-1/mine", "volume-old/x", "logs/old", LEASE, FIRST_RUN}
+
+
+def test_nobody_can_begin_a_run_while_runs_are_forgotten(tmp_path, monkeypatch):
+    store, delete = Store.at(tmp_path).prepare(), Store.delete
+    store.put_if_absent(IDENTITY, b"{}")
+    tried: list[str] = []
+
+    def try_to_begin(self, name: str) -> None:
+        if name == "runs":
+            with pytest.raises(StoreRefused, match="in use by fresh-"):
+                Lease(store, "other", 0.2).acquire()
+            tried.append(name)
+        delete(self, name)
+
+    monkeypatch.setattr(Store, "delete", try_to_begin)
+    forget(store, 0.2, lambda _: None)
+    assert tried == ["runs"]
 
 
 def test_a_store_in_use_is_not_forgotten(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -87,6 +88,16 @@ class StoreContract:
         assert (tmp_path / "fetched").read_bytes() == content
         with store.storage.reading("data/x/file") as path, open(path, "rb") as file:
             assert file.read() == content
+
+    def test_a_file_whose_writing_broke_off_is_not_there(self, store: Store) -> None:
+        def write_half() -> None:
+            with store.storage.writing("data/attempt/file") as path:
+                Path(path).write_bytes(b"half")
+                raise OSError("no space")
+
+        with pytest.raises(OSError, match="no space"):
+            write_half()
+        assert not store.holds("data")
 
     def test_to_prepare_it_leaves_nothing(self, store: Store) -> None:
         store.prepare()

@@ -62,3 +62,16 @@ def test_losers_are_removed_and_what_a_successor_has_made_meanwhile_is_not(tmp_p
     committed.scan("s")
     committed.remove_losers("s", {0: 1, 1: 1})
     assert store.names(layout.data("s", 0)) == [".attempt-p00000-v0001-won", ".attempt-p00000-v0002-newer"]
+
+
+def test_what_was_released_takes_no_space(tmp_path):
+    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
+    committed = CommittedPartitions(store, layout)
+    store.put_if_absent(layout.manifest("s", 0, 1), manifest(0, bytes=7))
+    committed.scan("s")
+    assert committed.stored_bytes() == 7
+    committed.release("s")
+    assert committed.stored_bytes() == 0
+    store.put_if_absent(layout.manifest("s", 0, 2), manifest(0, version=2, bytes=5))
+    committed.scan("s")
+    assert committed.stored_bytes() >= 5

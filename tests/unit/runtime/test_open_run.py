@@ -95,14 +95,14 @@ def test_who_is_stopped_while_a_store_is_forgotten_can_forget_it_again(store, gr
     store.put_if_absent(LAYOUT.manifest("a", 0, 1), b"{}")
     delete, deleted = Store.delete, list[str]()
 
-    def stopped_at_the_third(self: Store, name: str) -> None:
-        if len(deleted) == 2:
+    def stopped_at_the_second(self: Store, name: str) -> None:
+        if len(deleted) == 1:
             raise KeyboardInterrupt
         deleted.append(name)
         delete(self, name)
 
     with monkeypatch.context() as stopped:
-        stopped.setattr(Store, "delete", stopped_at_the_third)
+        stopped.setattr(Store, "delete", stopped_at_the_second)
         with pytest.raises(KeyboardInterrupt):
             begin_anew(store)
     assert store.exists(IDENTITY)
@@ -149,3 +149,24 @@ def test_a_driver_that_wakes_in_a_run_whose_record_is_gone_learns_that_it_is_ove
     sleeper.journal.append([note(2.0, "SinkPublishing")])
     with pytest.raises(Fenced, match=r"run 1 of .* is long over"):
         sleeper.journal.check_kept()
+
+
+@pytest.mark.requirement("S7-17")
+def test_no_run_gets_the_number_of_one_that_was_forgotten(store, graph):
+    """A driver or task of that one may still be about: it can only write names that nobody reads."""
+    before = opened(store, graph)
+    for _ in range(2):
+        begin_anew(store)
+    after = opened(store, graph)
+    assert (before.layout.number, after.layout.number) == (1, 2)
+    assert opened(store, graph).layout.number == 2
+    store.put_if_absent(before.layout.manifest("a", 0, 1), b"{}")
+    assert after.committed.scan("a") == []
+    with pytest.raises(Fenced, match=r"run 1 of .* is long over"):
+        before.journal.check_kept()
+
+
+def test_a_damaged_number_of_the_first_run_is_refused_by_name(store, graph):
+    store.replace("first-run", b"\xff")
+    with pytest.raises(StoreRefused, match=r"(?s)first-run is damaged.*restore it"):
+        opened(store, graph)

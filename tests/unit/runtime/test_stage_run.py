@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rekindle.pipeline import Pipeline
-from rekindle.runtime.scheduler import StageView
+from rekindle.runtime.scheduler import StageView, TaskView
 from rekindle.runtime.stage_run import StageRun
 
 
@@ -55,3 +55,18 @@ def test_no_two_plans_of_a_process_share_a_job_group():
     """Spark would run no job in a group that an earlier run has cancelled; an address in memory comes again."""
     groups = {stage_run()._plan_group for _ in range(100)}
     assert len(groups) == 100
+
+
+@pytest.mark.requirement("S1-16")
+def test_a_task_that_failed_comes_before_the_one_by_which_spark_tries_it_again():
+    """Else the second would find that somebody stands for its attempt, and stay without."""
+
+    def task(number: int, status: str) -> TaskView:
+        return TaskView(number, 3, "n1", 0.0, status, None)
+
+    run = stage_run()
+    looks = iter([[task(10, "RUNNING")], [task(20, "RUNNING"), task(10, "FAILED")]])
+    run.scheduler = SimpleNamespace(tasks_of=lambda *_: next(looks))  # type: ignore[assignment]
+    assert [one.task for one in run.new_tasks(view(4, "ACTIVE", 0, 0.0))] == [10]
+    again = run.new_tasks(view(4, "ACTIVE", 0, 0.0))
+    assert [(one.task, one.status) for one in again] == [(10, "FAILED"), (20, "RUNNING")]
