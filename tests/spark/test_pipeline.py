@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import random
 import time
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet
 import pytest
@@ -298,8 +300,12 @@ def test_digests_know_where_nulls_are_in_nested_values_and_how_they_nest(spark, 
 
 
 @pytest.mark.requirement("S6-9")
-def test_a_cached_result_is_made_once_for_all_who_read_it(spark, tmp_path):
-    """Both readers are planned at the same time; what they read is a draw, so two draws would show."""
+@pytest.mark.parametrize("look", [id, DataFrame.explain, DataFrame.collect, lambda frame: frame.rdd.count()])
+def test_a_cached_result_is_made_once_for_all_who_read_it(spark, tmp_path, look):
+    """Both readers are planned at the same time; what they read is a draw, so two draws would show.
+
+    Spark plans a DataFrame once: one that was looked at before it is persisted would be computed anew by each.
+    """
     pipeline = Pipeline("shared", default_partitions=2)
     calls: list[str] = []
 
@@ -311,7 +317,10 @@ def test_a_cached_result_is_made_once_for_all_who_read_it(spark, tmp_path):
     def drawn(numbers: DataFrame) -> DataFrame:
         calls.append("drawn")
         time.sleep(1.0)  # so long that the other reader asks meanwhile
-        return numbers.withColumn("draw", F.rand())
+        draw: Any = F.udf(lambda _: random.random(), "double")
+        result = numbers.withColumn("draw", draw.asNondeterministic()("id"))
+        look(result)
+        return result
 
     @pipeline.sink(FileSink(str(tmp_path / "low")), partition_by="id")
     def low(drawn: DataFrame) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from typing import Any
 
@@ -14,36 +13,6 @@ from rekindle.local.stored import corrupt_partition
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed
 from rekindle.runtime.store import Store
-
-
-@pytest.mark.requirement("S6-8")
-@pytest.mark.parametrize("look", [DataFrame.explain, DataFrame.collect, lambda frame: frame.rdd.count()])
-def test_a_cached_result_that_its_function_looks_at_is_made_once_all_the_same(spark, tmp_path, look):
-    """Spark plans a DataFrame once: one that was looked at before it is persisted would be computed anew by each."""
-    pipeline = Pipeline("looked", default_partitions=2)
-
-    @pipeline.source(partition_by="id")
-    def numbers(spark: SparkSession) -> DataFrame:
-        return spark.range(1000)
-
-    @pipeline.stage(exchange="cached")
-    def drawn(numbers: DataFrame) -> DataFrame:
-        draw: Any = F.udf(lambda _: random.random(), "double")
-        result = numbers.withColumn("draw", draw.asNondeterministic()("id"))
-        look(result)
-        return result
-
-    @pipeline.sink(FileSink(str(tmp_path / "low")), partition_by="id")
-    def low(drawn: DataFrame) -> DataFrame:
-        return drawn.where("draw < 0.5")
-
-    @pipeline.sink(FileSink(str(tmp_path / "high")), partition_by="id")
-    def high(drawn: DataFrame) -> DataFrame:
-        return drawn.where("draw >= 0.5")
-
-    pipeline.run(spark, store=tmp_path / "store")
-    found = [row.id for name in ("low", "high") for row in spark.read.parquet(str(tmp_path / name)).collect()]
-    assert sorted(found) == list(range(1000))
 
 
 def adaptive(spark: SparkSession) -> None:

@@ -24,11 +24,11 @@ class FailureBudget:
     def record(self, vertex_id: ExecutionVertexID, kind: FailureKind) -> str | None:
         """Count a failure; returns why the job fails when it is one too many."""
         self._total += 1
-        held_against_it = kind is not FailureKind.INFRASTRUCTURE
-        self._by_task[vertex_id] += held_against_it
         per_task, in_total = self._options.max_failures_per_task, self._options.max_total_failures
-        if held_against_it and self._by_task[vertex_id] > per_task:
-            return f"{vertex_id} failed {self._by_task[vertex_id]} times; maxFailuresPerTask is {per_task}"
+        if kind is not FailureKind.INFRASTRUCTURE:
+            self._by_task[vertex_id] += 1
+            if self._by_task[vertex_id] > per_task:
+                return f"{vertex_id} failed {self._by_task[vertex_id]} times; maxFailuresPerTask is {per_task}"
         if in_total is not None and self._total > in_total:
             return f"{self._total} failures in all; maxTotalFailures is {in_total}"
         return None

@@ -1,6 +1,6 @@
 """What chaos does to a store: lose or corrupt a partition of the newest run, lose a volume."""
 
-from rekindle.runtime.layout import RunLayout, parse_manifest_name, run_numbers
+from rekindle.runtime.layout import RunLayout, parse_manifest_name, run_numbers, volume_folder
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.store import Store
 
@@ -43,7 +43,7 @@ def corrupt_partition(store: Store, stage: str, partition: int) -> bool:
 
 def lose_volume(store: Store, volume: int) -> bool:
     """Remove all that a volume holds. False while it holds nothing."""
-    folder = f"volume-{volume}"
+    folder = volume_folder(volume)
     if not store.holds(folder):
         return False
     for name in store.names(folder):

@@ -17,8 +17,6 @@ from rekindle.local.java import QUICK_JVM, spark_home
 from rekindle.runtime.configure import session_conf
 from rekindle.runtime.store import Store, is_url
 
-"""Names the file where a driver leaves its error for the launcher."""
-
 _PATIENCE = 3.0
 
 # The launcher's own: a manifest that sets these would not run where the launcher says it does.

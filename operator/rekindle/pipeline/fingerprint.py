@@ -76,8 +76,8 @@ class _Walk:
 
     def whole(self, function: object) -> Iterator[str]:
         """Of settings objects, only what some function reads of them by name; all, where none does."""
-        of_module = function.func if isinstance(function, functools.partial) else function
-        yield from self._value("function", function, getattr(of_module, "__module__", ""))
+        own = _unwrapped(function.func if isinstance(function, functools.partial) else function)
+        yield from self._value("function", function, getattr(own, "__module__", ""))
         while self._settings:
             name, fields, module = self._settings.pop(0)
             for field in sorted(fields.keys() & self._names or fields):

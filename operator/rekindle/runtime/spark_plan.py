@@ -7,7 +7,7 @@ import io
 import json
 import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.fingerprint import function_fingerprint
@@ -20,7 +20,7 @@ OURS = "rekindle"
 
 _PLACES = ("spark.sql.warehouse.dir",)
 _TIME_ZONE = "spark.sql.session.timeZone"
-_MAY_RUN_PYTHON = re.compile("Python|InPandas|InArrow|UDTF|Aggregate|Window|Project|Filter")
+_MAY_RUN_PYTHON = re.compile("Python|InPandas|InArrow|UDTF|Aggregate|Window")
 _PLAN_TREE = re.compile(r"^[ :+\-*]*(\(\d+\) )?")
 _EXCHANGE = re.compile(r"(Exchange|CartesianProduct|Coalesce)\b|ShuffleExchange|CoalesceExec")
 
@@ -76,8 +76,9 @@ def plan_values(frame: DataFrame, settings: Mapping[str, str]) -> str:
         text = re.sub(r"(Sample .*, )-?\d+$", r"\1", text, flags=re.MULTILINE)
     said = {key: value for key, value in settings.items() if key not in _PLACES}
     said[_TIME_ZONE] = str(frame.sparkSession.conf.get(_TIME_ZONE))
-    functions = list(_python_functions(plan))
-    rows = [str(node.data().mkString(",")) for node in _nodes(plan) if _class_of(node) == "LocalRelation"]
+    nodes = [(_class_of(node), node) for node in _nodes(plan)]
+    functions = [one for kind, node in nodes if _MAY_RUN_PYTHON.search(kind) for one in _python_functions(node)]
+    rows = [str(node.data().mkString(",")) for kind, node in nodes if kind == "LocalRelation"]
     return hashlib.sha256(json.dumps([text, sorted(said.items()), functions, rows]).encode()).hexdigest()[:32]
 
 
@@ -88,29 +89,27 @@ def reads_own_rows(frame: DataFrame) -> bool:
     return any(_class_of(node) == "LogicalRDD" and str(node.rdd().name()) != OURS for node in nodes)
 
 
-def _python_functions(plan: Any) -> Iterator[str]:
-    """Fingerprints of the Python functions in a logical plan, in their order."""
-    for node in _nodes(plan):
-        if _MAY_RUN_PYTHON.search(_class_of(node)):
-            for expression in _elements(node.expressions()):
-                yield from map(_fingerprint, filter(_is_python, _below(expression, lambda one: one.children())))
+def _python_functions(node: Any) -> Iterator[str]:
+    """Fingerprints of the Python functions that a node of a logical plan calls, in their order."""
+    for expression in _elements(node.expressions()):
+        yield from map(_fingerprint, filter(_is_python, _below(expression)))
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
     """The nodes of a logical plan, of its subqueries, and of what it reads from Spark's cache."""
-    for node in _below(plan, lambda one: one.children()):
+    for node in _below(plan):
         yield node
         for inner in (*_elements(node.subqueries()), *_elements(node.innerChildren())):
             yield from _nodes(inner)
 
 
-def _below(node: Any, children: Callable[[Any], Any]) -> Iterator[Any]:
-    """A node of a tree of Spark's, and all below it."""
+def _below(node: Any) -> Iterator[Any]:
+    """A node of a tree of Spark's, of plans or of expressions, and all below it."""
     pending = [node]
     while pending:
         one = pending.pop()
         yield one
-        pending += reversed(_elements(children(one)))
+        pending += reversed(_elements(one.children()))
 
 
 def _elements(sequence: Any) -> list[Any]:
@@ -131,7 +130,7 @@ def _fingerprint(expression: Any) -> str:
     pickled = bytes(int(byte) & 0xFF for byte in str(expression.func().command().mkString(",")).split(","))
     try:
         loaded = _Unpickler(io.BytesIO(pickled)).load()
-    except Exception:
+    except Exception:  # it runs what the program says of its own classes, and a broadcast is not there
         return hashlib.sha256(pickled).hexdigest()
     return function_fingerprint(loaded[0] if isinstance(loaded, tuple) else loaded)
 

@@ -358,3 +358,19 @@ def test_a_function_of_another_kind_has_a_fingerprint_of_what_it_holds(kind):
 
     assert of(1) == of(1)
     assert of(1) != of(2)
+
+
+def test_a_decorator_of_another_module_does_not_hide_what_it_wraps():
+    """As one that sets `__wrapped__` by hand, and leaves its own module's name."""
+
+    def of(body: str) -> str:
+        stage = load(HELD.replace("{held}", "1").replace("{argument}", body)).build().stage("by").fn
+
+        def wrapper(spark: object) -> object:
+            return stage(spark)
+
+        vars(wrapper)["__wrapped__"] = stage
+        return function_fingerprint(wrapper)
+
+    assert of("'true'") == of("'true'")
+    assert of("'true'") != of("'false'")

@@ -76,7 +76,6 @@ def test_a_copy_that_spark_gives_up_fails_alone():
     assert state.last_failure is None
 
 
-@pytest.mark.requirement("S7-13")
 def test_a_commit_that_was_there_before_its_attempt_was_asked_for_counts_when_it_is():
     """A failure of the same moment may have left the task's vertex to wait for an input that is made again."""
     vertex, manifest = ExecutionVertexID("b", 0), Manifest.of_nothing("b", 0)
