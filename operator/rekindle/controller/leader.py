@@ -24,6 +24,7 @@ class LeaseElection:
         self._seen = ""  # the version at which the present holder was last seen to have renewed
         self._seen_at = 0.0
         self._renewed = 0.0  # when the last renewal that was answered had been sent
+        self._newest = 0  # the newest version in which the Lease was ever seen
         self.is_leader = False
         self.is_answered = False
         """Whether the API server has told anything of the Lease yet."""
@@ -81,6 +82,10 @@ class LeaseElection:
         found = await self._kube.find(LEASE, self._namespace, self._name)
         lease = found or {"metadata": {"name": self._name}, "spec": {}}
         spec = lease["spec"]
+        if self._is_from_a_backup(lease):
+            log.warning("the Lease %s is older than before: the cluster was restored from a backup", self._name)
+            self.is_leader = False  # what the work knows is of a time that is no more, and no watch tells of this one
+            return "nobody"
         holder = str(spec.get("holderIdentity") or "")
         if holder and holder != self._identity and not self._is_over(lease):
             self.is_leader = False
@@ -91,9 +96,10 @@ class LeaseElection:
         spec |= {"holderIdentity": self._identity, "leaseDurationSeconds": int(self._seconds), "renewTime": now}
         try:
             if "resourceVersion" in lease["metadata"]:
-                await self._kube.replace(LEASE, self._namespace, lease)
+                written = await self._kube.replace(LEASE, self._namespace, lease)
             else:
-                await self._kube.create(LEASE, self._namespace, lease)
+                written = await self._kube.create(LEASE, self._namespace, lease)
+            self._newest = _version(written)
         except Taken:  # somebody was faster, or it was us: a request whose answer is lost is sent twice
             stored = (await self._kube.get(LEASE, self._namespace, self._name))["spec"]
             if (stored.get("holderIdentity"), stored.get("renewTime")) != (self._identity, now):
@@ -103,6 +109,12 @@ class LeaseElection:
         self.is_leader = self._left() > 0  # an answer may come so late that the Lease is another's by now
         return self._identity
 
+    def _is_from_a_backup(self, lease: Object) -> bool:
+        """Whether versions went back since the Lease was last seen; told once."""
+        version = _version(lease)
+        before, self._newest = self._newest, version or self._newest
+        return 0 < version < before
+
     def _is_over(self, lease: Object) -> bool:
         """Whether the holder has not renewed for its whole duration by our own clock; clocks of others are not read."""
         version = str(lease["metadata"]["resourceVersion"])
@@ -110,3 +122,8 @@ class LeaseElection:
         if version != self._seen:
             self._seen, self._seen_at = version, now
         return now - self._seen_at > float(lease["spec"].get("leaseDurationSeconds") or self._seconds)
+
+
+def _version(lease: Object) -> int:
+    """Ordered whole numbers; 0 for one that is not stored yet."""
+    return int(lease["metadata"].get("resourceVersion", 0))

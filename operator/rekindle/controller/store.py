@@ -48,11 +48,6 @@ class ApplicationStore:
             if mine and uid_of(body) not in present and _version(body) <= int(version):
                 self.remove(body)
 
-    @property
-    def newest(self) -> int:
-        """The newest version of all; 0 where there is none."""
-        return max(map(_version, self._bodies.values()), default=0)
-
     def __iter__(self) -> Iterator[Object]:
         return iter(list(self._bodies.values()))
 

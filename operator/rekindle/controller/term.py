@@ -47,7 +47,6 @@ class Term:
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._queue.add)
         self._reconciler = Reconciler(kube, self._store, self._pods, self._nodes, self._events, metrics)
-        self._newest = 0  # the version of the last list of applications
         self._pods.listen(self._pod_changed)
         if self._nodes is not None:
             self._nodes.listen(self._node_changed)
@@ -134,8 +133,7 @@ class Term:
         """Kopf looks once which kinds there are, and never again."""
         while True:
             try:
-                _, version = await self._kube.list_all(SPARK_APPLICATION, self._settings.scopes[0])
-                self._newest = int(version)
+                await self._kube.list_all(SPARK_APPLICATION, self._settings.scopes[0])
                 return
             except KubeError as error:
                 log.warning("SparkApplications cannot be listed, is the CRD there? %s", error)
@@ -145,20 +143,16 @@ class Term:
         """List all applications now and then, and look at those that have not ended.
 
         Nothing stands still for ever because one change was missed; and Kopf's watch, where it has to begin anew, does
-        not tell of what has gone meanwhile. Raises RuntimeError where the cluster was restored from a backup.
+        not tell of what has gone meanwhile.
         """
         while True:
             await asyncio.sleep(_RESYNC_SECONDS)
             for namespace in self._settings.scopes:
-                known = max(self._newest, self._store.newest)
                 try:
                     listed, version = await self._kube.list_all(SPARK_APPLICATION, namespace)
                 except KubeError as error:
                     log.warning("the applications cannot be listed: %s", error)
                     continue
-                if int(version) < known:  # all copies are of a time that is no more, and no watch tells of this one
-                    raise RuntimeError(f"the cluster is at version {version}, after {known}: it was restored")
-                self._newest = int(version)
                 self._store.replace(listed, version, namespace)
             for body in self._store:
                 if not read_status(body).application_state.state.is_terminal:
