@@ -55,11 +55,11 @@ class Actor:
         if run is None or run.planned is None:
             return
         unasked = run.unasked.pop(vertex.subtask, None)
-        if unasked is not None and unasked.node not in self.state.core.blocked_nodes(time.time()):
-            self.state.bindings.adopt(unasked, deployment.attempt)  # Spark's own speculation was quicker
-            now = time.time()
+        if unasked is not None and unasked[0].node not in self.state.core.blocked_nodes(time.time()):
+            task, job = unasked  # Spark's own speculation was quicker
+            self.state.bindings.adopt(task, job, deployment.attempt)
             size = run.input_bytes(vertex.subtask)
-            self.state.see(ev.AttemptDeployed(deployment.attempt, unasked.node, unasked.started_at, size), now)
+            self.state.see(ev.AttemptDeployed(deployment.attempt, task.node, task.started_at, size), time.time())
             return
         run.submit_copy(vertex.subtask, deployment.version, deployment.attempt.attempt)
 
@@ -84,9 +84,12 @@ class Actor:
             run = self.state.runs.get(stage.name)
             if run is None:
                 continue
-            if map_vertex(stage.name) in touched and not self.state.is_deterministic(stage):
+            if stage.name not in touched and map_vertex(stage.name) not in touched:
+                continue
+            is_void = map_vertex(stage.name) in touched and not self.state.is_deterministic(stage)
+            if is_void or run.planned is None:
                 self.state.retire(stage.name)
-            elif stage.name in touched or map_vertex(stage.name) in touched:
+            else:
                 run.cancel()
         for stage in self.state.graph.stages:
             if stage.exchange is ExchangeMode.CACHED and stage.name in touched:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.runtime.manifest import Manifest
-from rekindle.runtime.scheduler import TaskView
+from rekindle.runtime.scheduler import SparkJob, TaskView
 from rekindle.runtime.stage_run import CopyJob
 
 
@@ -26,6 +26,7 @@ class AttemptBindings:
     _tasks: dict[ExecutionAttemptID, TaskView] = field(default_factory=dict)
     _nodes: dict[int, str] = field(default_factory=dict)
     _failed: set[int] = field(default_factory=set)
+    _of_jobs: dict[SparkJob, list[ExecutionAttemptID]] = field(default_factory=dict)
 
     def attempt_of(self, task: TaskView) -> ExecutionAttemptID | None:
         return self._attempts.get(task.task)
@@ -50,21 +51,32 @@ class AttemptBindings:
         self._failed.add(task.task)
         return True
 
-    def bind(self, task: TaskView, stage: str, copy: CopyJob | None, core: ExecutionGraph) -> ExecutionAttemptID | None:
-        """The attempt that `task` now stands for, or None when it stands for none."""
+    def cancelled_jobs(self) -> list[SparkJob]:
+        """Those with attempts that were not taken from them yet."""
+        return [job for job in self._of_jobs if job.cancelled]
+
+    def take_from(self, job: SparkJob) -> list[ExecutionAttemptID]:
+        """The attempts that tasks of `job` stood for, which is over."""
+        return self._of_jobs.pop(job, [])
+
+    def bind(
+        self, task: TaskView, stage: str, job: SparkJob, copy: CopyJob | None, core: ExecutionGraph
+    ) -> ExecutionAttemptID | None:
+        """The attempt that `task` of `job` now stands for, or None when it stands for none."""
         self._nodes[task.task] = task.node
         vertex = ExecutionVertexID(stage, task.partition)
         free = self._free(vertex, core)
         wanted = [one for one in free if one.attempt == copy.attempt] if copy else free
         if not wanted:
             return None
-        self.adopt(task, wanted[0])
+        self.adopt(task, job, wanted[0])
         return wanted[0]
 
-    def adopt(self, task: TaskView, attempt: ExecutionAttemptID) -> None:
-        """From now on `task` stands for `attempt`."""
+    def adopt(self, task: TaskView, job: SparkJob, attempt: ExecutionAttemptID) -> None:
+        """From now on `task` of `job` stands for `attempt`."""
         self._attempts[task.task] = attempt
         self._tasks[attempt] = task
+        self._of_jobs.setdefault(job, []).append(attempt)
 
     def winner(
         self, manifest: Manifest, core: ExecutionGraph, vertex: ExecutionVertexID, *, ours: bool

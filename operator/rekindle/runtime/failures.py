@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from rekindle.core.events import FailureCause, FailureKind
 from rekindle.core.ids import ResultPartitionID
@@ -14,8 +14,18 @@ from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull, St
 from rekindle.runtime.layout import partition_of_path
 from rekindle.runtime.tracebacks import users_lines
 
-Damaged = Callable[[str, int, int], bool]
-"""(stage, partition, version) -> whether that stored partition cannot be read back."""
+
+class Results(Protocol):
+    """What an error is looked up in that speaks of a result."""
+
+    def is_damaged(self, stage: str, partition: int, version: int) -> bool:
+        """Whether that stored partition cannot be read back."""
+        ...
+
+    def cached_as(self, rdd: int) -> str | None:
+        """The stage whose cached rows executors hold as that RDD of Spark's."""
+        ...
+
 
 _INFRASTRUCTURE = (
     "ExecutorLostFailure",
@@ -29,8 +39,13 @@ _INFRASTRUCTURE = (
 _KILLS_ITS_EXECUTOR = "exited caused by one of the running tasks"
 """What Spark says of an executor that was lost with its tasks. That may be any one's doing; but a job is only given up
 for it when one task was there each time, and would be there again."""
+_ROWS_GONE = re.compile(r"Checkpoint block rdd_(\d+)_\d+ not found")
 _THROWN = re.compile(r"((?!org\.apache\.spark\.SparkException:)[\w.$]+(?:Exception|Error):|\[[A-Z][A-Z\d_.]*\]) ")
 """An exception of a task, or Spark's name of an error: what follows is its message, which may be the user's own."""
+_NOWHERE = re.compile(
+    r"[^\n]*Job aborted due to stage failure:\s*Aborting TaskSet [\d.]+ because task [^\n]*\s+cannot run"
+)
+"""All executors are excluded, as they are for a time after a fetch that failed."""
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _BUCKET_ERROR = re.compile(r"^rekindle\.runtime\.storage\.BucketError: (.*)$", re.MULTILINE)
 _NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
@@ -52,17 +67,16 @@ class Failure:
     fatal: bool = False
 
 
-def classify_task_error(text: str, stage: Stage, partition: int | None, damaged: Damaged) -> Failure:
+def classify_task_error(text: str, stage: Stage, partition: int | None, results: Results) -> Failure:
     """The failure behind the error message of one of Spark's tasks."""
     if any(mark in text for mark in _NO_SPACE):
         return _no_space(stage, partition)
     silent = _BUCKET_ERROR.search(text)
     if silent is not None:
         return _store_silent(stage, partition, silent[1])
-    read = partition_of_path(text)
-    if read is not None and read[0] != stage.name and damaged(*read):
-        lost = ResultPartitionID(read[0], read[1])
-        message = f"stored partition {lost} cannot be read: {_headline(text)}"
+    lost = _unreadable(text, stage, results)
+    if lost is not None:
+        message = f"{lost} cannot be read: {_headline(text)}"
         return Failure(
             FailureCause(FailureKind.PARTITION, message, lost),
             _pipeline_failed(message, stage, partition, text),
@@ -83,25 +97,39 @@ def classify_task_error(text: str, stage: Stage, partition: int | None, damaged:
     )
 
 
-def classify_job_error(error: BaseException, stage: Stage, damaged: Damaged) -> Failure:
+def _unreadable(text: str, stage: Stage, results: Results) -> ResultPartitionID | None:
+    """The partition of another stage's result that an error speaks of, if it is lost."""
+    gone = _ROWS_GONE.search(text)
+    if gone is not None and (cached := results.cached_as(int(gone[1]))) is not None:
+        return ResultPartitionID(cached, 0)  # kept by executors, and made again, as a whole
+    read = partition_of_path(text)
+    if read is None or read[0] == stage.name or not results.is_damaged(*read):
+        return None
+    return ResultPartitionID(read[0], read[1])
+
+
+def classify_job_error(error: BaseException, stage: Stage, results: Results) -> Failure:
     """The failure behind a Spark job that ended although nobody cancelled it."""
     text = _text_of(error)
+    if _NOWHERE.match(text) and user_traceback(text) is None:
+        message = " ".join(text.split("\n\n")[0].split())[:400]
+        return Failure(FailureCause(FailureKind.INFRASTRUCTURE, message), _pipeline_failed(message, stage, None, text))
     match = _TASK.search(text)
-    failure = classify_task_error(_most_recent(text), stage, int(match[1]) if match else None, damaged)
+    failure = classify_task_error(_most_recent(text), stage, int(match[1]) if match else None, results)
     kills = _KILLS_ITS_EXECUTOR in _most_recent(text).split("\n", 1)[0]
     if failure.cause.kind is FailureKind.TASK or kills:
         return Failure(failure.cause, failure.error, failure.partition, fatal=True)
     return failure
 
 
-def classify_planning_error(error: BaseException, stage: Stage, damaged: Damaged) -> Failure | None:
+def classify_planning_error(error: BaseException, stage: Stage, results: Results) -> Failure | None:
     """The failure behind a Spark job that ran while a stage was planned: a broadcast, or what its function asked for.
 
     None where the error is the function's own.
     """
     if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
         return None
-    failure = classify_task_error(_most_recent(_text_of(error)), stage, None, damaged)
+    failure = classify_task_error(_most_recent(_text_of(error)), stage, None, results)
     return failure if failure.cause.kind is not FailureKind.TASK else None
 
 

@@ -47,39 +47,62 @@ class Sources:
     versions: Versions
 
 
+class CachedResultFailed(Exception):
+    """The job that was to make the rows of a cached stage failed; `error` says of what."""
+
+    def __init__(self, stage: Stage, error: Exception) -> None:
+        super().__init__(f"stage {stage.name}: {error}")
+        self.stage, self.error = stage, error
+
+
+@dataclass(frozen=True, slots=True)
+class CachedFrame:
+    """The result of a CACHED stage; `rows` is Spark's RDD of them, None where Spark makes again what is lost."""
+
+    frame: DataFrame
+    rows: Any = None
+
+    def free(self) -> None:
+        if self.rows is None:
+            self.frame.unpersist()
+        else:
+            self.rows.unpersist(False)
+
+
 class CachedFrames:
-    """The persisted results of CACHED stages. Stages are planned in threads of their own: each result is made once
+    """The results of CACHED stages. Stages are planned in threads of their own: each result is made once
     for all readers of the same versions, and a plan that is out of date cannot leave its own to others."""
 
     def __init__(self) -> None:
-        self._frames: dict[tuple[str, Any], Any] = {}
+        self._frames: dict[tuple[str, Any], CachedFrame] = {}
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
 
-    @property
-    def names(self) -> tuple[str, ...]:
+    def made_of(self, rdd: int) -> str | None:
+        """The stage whose rows that RDD of Spark's is."""
         with self._lock:
-            return tuple(dict.fromkeys(name for name, _ in self._frames))
+            held = [(name, frame.rows) for (name, _), frame in self._frames.items()]
+        return next((name for name, rows in held if rows is not None and int(rows.id()) == rdd), None)
 
-    def get(self, name: str, versions: Any, make: Callable[[], Any]) -> Any:
+    def get(self, name: str, versions: Any, make: Callable[[], CachedFrame]) -> DataFrame:
         """The frame of a stage at these versions, of itself and of what it reads."""
         key = (name, versions)
         with self._lock:
             making = self._making.setdefault(name, threading.Lock())
         with making:
             with self._lock:
-                frame = self._frames.get(key)
-            if frame is None:
-                frame = make()
+                held = self._frames.get(key)
+            if held is None:
+                held = make()
                 with self._lock:
-                    self._frames[key] = frame
-            return frame
+                    self._frames[key] = held
+            return held.frame
 
     def drop(self, name: str) -> None:
         with self._lock:
             frames = [self._frames.pop(key) for key in list(self._frames) if key[0] == name]
         for frame in frames:
-            frame.unpersist()
+            frame.free()
 
 
 @dataclass
@@ -126,7 +149,7 @@ class InputReader:
         if producer.exchange is ExchangeMode.PIPELINED:
             return self._call(producer, session, shuffle_partitions, sources)
         if producer.exchange is ExchangeMode.CACHED:
-            return relations.behind_rdd(session, self._persisted(producer, sources))
+            return relations.behind_rdd(session, self._cached(producer, sources))
         frame = self._read(consumer, producer, session, sources.stored(producer.name))
         if producer.name in consumer.broadcast:
             from pyspark.sql import functions
@@ -152,24 +175,24 @@ class InputReader:
         keys = producer.distribution.keys if isinstance(producer.distribution, Keyed) else ()
         return relations.read_result(session, self.store, schema, result.manifests, keys=keys)
 
-    def _persisted(self, stage: Stage, sources: Sources) -> DataFrame:
+    def _cached(self, stage: Stage, sources: Sources) -> DataFrame:
         made_from = (sources.versions[stage.name], input_versions(self.graph, stage, sources.versions))
-        frame: DataFrame = self.cached.get(stage.name, made_from, lambda: self._make(stage, sources))
-        return frame
+        return self.cached.get(stage.name, made_from, lambda: self._make(stage, sources))
 
-    def _make(self, stage: Stage, sources: Sources) -> DataFrame:
-        """The persisted result, computed: two readers that ran at the same time would each compute it for themselves,
-        and where it comes out differently each time they would read different rows."""
-        frame = self.frame(stage, sources).persist()
-        if not deterministic(self.graph, stage):
-            try:
-                frame.count()
-            except Exception as error:
-                if "cancelled" in str(error):  # the plan that this was for is void, and others may go on with the frame
-                    frame.unpersist()
-                    raise
-                # its readers' tasks fail of the same, and there it is known what to do about it
-        return frame
+    def _make(self, stage: Stage, sources: Sources) -> CachedFrame:
+        """Rows that come out differently each time are computed as a whole before anybody reads them, and cut off from
+        what they were made of: else two readers at the same time would each compute their own, and Spark would make
+        some again without a word where an executor, or only a block, is lost.
+
+        Raises CachedResultFailed.
+        """
+        frame = self.frame(stage, sources)
+        if deterministic(self.graph, stage):
+            return CachedFrame(frame.persist())
+        try:
+            return CachedFrame(*relations.cut_off(frame))
+        except Exception as error:
+            raise CachedResultFailed(stage, error) from error
 
 
 def input_versions(graph: PipelineGraph, stage: Stage, versions: Versions) -> tuple[tuple[str, tuple[int, ...]], ...]:

@@ -169,6 +169,7 @@ class JobMaster:
 
     def _look(self, now: float) -> None:
         self._observer.see_executors(now)
+        self._observer.see_cancelled(now)
         for run in list(self.state.runs.values()):
             self._observer.see_stage(run, now)
 

@@ -17,7 +17,7 @@ from rekindle.core.job_graph import ResultKind
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.fusion import cached_inputs, has_map_side, map_vertex
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import InputLost, PipelineFailed, RekindleError
+from rekindle.runtime.errors import InputLost, PipelineFailed, RekindleError, StoreRefused
 from rekindle.runtime.failures import (
     Failure,
     classify_job_error,
@@ -25,6 +25,7 @@ from rekindle.runtime.failures import (
     classify_task_error,
     is_indeterminate,
 )
+from rekindle.runtime.inputs import CachedResultFailed
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
 from rekindle.runtime.stage_run import CopyJob, StageRun
@@ -41,6 +42,7 @@ class Observer:
         self.state = state
         self._replans: Counter[str] = Counter()
         self._lost_in_vain: Counter[str] = Counter()
+        self._times_lost: Counter[ResultPartitionID] = Counter()
         self._told_commits: set[tuple[int, int, ExecutionAttemptID | None]] = set()
         self._told_damaged: set[tuple[str, int, int]] = set()
 
@@ -59,22 +61,25 @@ class Observer:
             self.state.note(
                 "ExecutorsLost", executors=sorted(gone), nodes=sorted({self.state.executors[one] for one in gone})
             )
-            self._see_cached_loss(now)
             self._lost_in_vain.clear()
         self.state.executors = executors
 
-    def _see_cached_loss(self, now: float) -> None:
-        """An executor is gone, and with it perhaps persisted partitions: best effort means given up."""
-        lost = tuple(ResultPartitionID(name, 0) for name in self.state.inputs.cached.names)
-        if lost:
-            for partition in lost:
-                self.state.inputs.cached.drop(partition.vertex)
-            self.state.see(ev.PartitionsLost(lost, reason="an executor that held cached partitions is gone"), now)
+    def see_cancelled(self, now: float) -> None:
+        """Attempts whose jobs this driver has ended for another reason than that they had lost."""
+        for job in self.state.bindings.cancelled_jobs():
+            self._see_job_over(job, now)
+
+    def _see_job_over(self, job: SparkJob, now: float) -> None:
+        """What its tasks stood for runs no more, and runs again where it is wanted: with clocks of its own."""
+        for attempt in self.state.bindings.take_from(job):
+            executions = self.state.core.current_executions(attempt.vertex_id)
+            if any(one.attempt_id == attempt and not one.state.is_terminal for one in executions):
+                self.state.see(ev.AttemptCanceled(attempt), now)
 
     def see_stage(self, run: StageRun, now: float) -> None:
         if run.error is not None:
-            if not self._see_planning_failed(run, run.error, now):
-                raise run.error
+            if not self.state.core.is_finished(run.stage.name):  # else a late commit of an earlier attempt was enough
+                self._see_planning_failed(run, run.error, now)
             self.state.retire(run.stage.name)
             return
         if run.planned is None:
@@ -97,20 +102,27 @@ class Observer:
         if reason is not None and self._lost_in_vain[run.stage.name] <= told:  # else this very loss was seen otherwise
             self._see_lost_map_outputs(run, reason, now)
 
-    def _see_planning_failed(self, run: StageRun, error: RekindleError, now: float) -> bool:
-        """Whether it was not the function's fault, so that the stage is planned again: as often as it loses inputs,
-        and a few times for other reasons."""
-        failure = classify_planning_error(run.raised or error, run.stage, self.state.is_damaged)
+    def _see_planning_failed(self, run: StageRun, error: RekindleError, now: float) -> None:
+        """Not by the function's fault, so that the stage is planned again: as often as it loses inputs, and a few
+        times for other reasons. Raises what the user is told where it is the function's fault, or too often."""
+        raised = run.raised or error
+        if isinstance(raised, CachedResultFailed):
+            failure: Failure | None = classify_job_error(raised.error, raised.stage, self.state)
+        else:
+            failure = classify_planning_error(raised, run.stage, self.state)
+        if failure is not None and failure.fatal:
+            raise failure.error
         if failure is not None and failure.cause.partition is not None:
             lost = failure.cause.partition
             self._see_partitions_lost(lost.vertex, [lost], failure.cause.message, now)
         elif isinstance(error, InputLost) or failure is not None:
             self._replans[run.stage.name] += 1
         else:
-            return False
+            raise error
         reason = failure.cause.message if failure is not None else error.message
         self.state.note("PlanningFailed", stage=run.stage.name, reason=reason)
-        return self._replans[run.stage.name] <= _MAX_REPLANS
+        if self._replans[run.stage.name] > _MAX_REPLANS:
+            raise failure.error if failure is not None else error
 
     def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
         """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
@@ -120,31 +132,37 @@ class Observer:
         for view in views:
             for task in run.new_tasks(view):
                 if view.stage == result_stage:
-                    self._see_result_task(run, task, copy, now)
+                    self._see_result_task(run, task, job, copy, now)
                 elif task.status == "FAILED" and self.state.bindings.first_failure(task):
                     self.state.note(
                         "MapTaskFailed", stage=run.stage.name, node=task.node, error=(task.error or "")[:500]
                     )
 
-    def _see_result_task(self, run: StageRun, task: TaskView, copy: CopyJob | None, now: float) -> None:
+    def _see_result_task(self, run: StageRun, task: TaskView, job: SparkJob, copy: CopyJob | None, now: float) -> None:
         attempt = self.state.bindings.attempt_of(task)
+        if attempt is None and job.cancelled:
+            return  # what is wanted of its partitions, another job makes
         if attempt is None:
-            attempt = self.state.bindings.bind(task, run.stage.name, copy, self.state.core)
+            attempt = self.state.bindings.bind(task, run.stage.name, job, copy, self.state.core)
             if attempt is None:
-                run.unasked[task.partition] = task
+                if task.status == "RUNNING":
+                    run.unasked[task.partition] = (task, job)
                 return
             size = run.input_bytes(task.partition)
             self.state.see(ev.AttemptDeployed(attempt, task.node, task.started_at, size), now)
         if task.status == "FAILED" and self.state.bindings.first_failure(task):
-            failure = classify_task_error(task.error or "", run.stage, task.partition, self.state.is_damaged)
+            failure = classify_task_error(task.error or "", run.stage, task.partition, self.state)
             self.state.last_failure = failure
             self.state.see(ev.AttemptFailed(attempt, failure.cause), now)
 
     def _see_ended(self, run: StageRun, job: SparkJob, now: float) -> None:
         """A Spark job that failed although nobody cancelled it: Spark has given up."""
-        if job.error is None or job.cancelled:
+        if job.cancelled:
             return
-        failure = classify_job_error(job.error, run.stage, self.state.is_damaged)
+        if job.error is None:
+            self.state.bindings.take_from(job)
+            return
+        failure = classify_job_error(job.error, run.stage, self.state)
         copy = next((copy for copy in run.copies if copy.job is job), None)
         if copy is not None:
             self._see_copy_failed(run, copy, failure, now)
@@ -163,6 +181,7 @@ class Observer:
         live = next((one for one in executions if not one.state.is_terminal), None)
         if live is not None:
             self.state.see(ev.AttemptFailed(live.attempt_id, failure.cause), now)
+        self._see_job_over(job, now)
 
     def _see_copy_failed(self, run: StageRun, copy: CopyJob, failure: Failure, now: float) -> None:
         """Its original goes on, and may be none the worse: a copy that Spark has given up fails alone."""
@@ -311,8 +330,8 @@ class Observer:
         last = self.state.last_failure
         seen = f"; the last task that failed says: {last.cause.message}" if last else ""
         raise PipelineFailed(
-            f"stage {name}: its map outputs were lost {self._lost_in_vain[name]} times, no executor was, and no "
-            f"partition of it was stored meanwhile: {reason}{seen}",
+            f"stage {name}: its map outputs were lost, or no executor could run its tasks, {self._lost_in_vain[name]} "
+            f"times; no executor has ended, and no partition of it was stored meanwhile: {reason}{seen}",
             remedy="see that executors reach each other (ports, network policies) and keep what they write to their "
             "scratch folders; the next run goes on from what is stored",
             stage=name,
@@ -349,6 +368,7 @@ class Observer:
         return {partition: f"the manifest of {name}/{partition} is gone" for partition in gone}
 
     def _see_partitions_lost(self, name: str, lost: list[ResultPartitionID], reason: str, now: float) -> None:
+        self._count_lost(lost, reason)
         run = self.state.runs.get(name)
         has_map = any(
             edge.kind is ResultKind.EPHEMERAL and edge.consumer == name for edge in self.state.core.job_graph.edges
@@ -362,6 +382,18 @@ class Observer:
             reason=reason,
         )
         self.state.see(ev.PartitionsLost(tuple(lost), reason), now)
+
+    def _count_lost(self, lost: Iterable[ResultPartitionID], reason: str) -> None:
+        """Raises StoreRefused where the same partition is gone each time that it has been made."""
+        self._times_lost.update(lost)
+        for partition in lost:
+            if self._times_lost[partition] > _MAX_LOST_IN_VAIN:
+                raise StoreRefused(
+                    f"{partition} has been made, and was lost, {self._times_lost[partition]} times: {reason}",
+                    remedy="see that driver and executors have the same volumes mounted at recovery.store, "
+                    "and that nobody else removes files there",
+                    stage=partition.vertex,
+                )
 
     def _stage_finished(self, stage: Stage, run: StageRun | None) -> None:
         """All manifests are there: what still runs is cancelled, what lost is removed."""

@@ -9,6 +9,7 @@ says what it holds. Publishing the same again, after a driver was lost half-way,
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -51,7 +52,13 @@ def check_target(stage: Stage, store: Store, identity: str) -> None:
     sink = sink_of(stage)
     if sink is None:
         return
-    target = Path(sink.target)
+    target = _folder_of(sink)
+    if os.path.ismount(target):
+        raise PipelineMisuse(
+            f"sink {stage.name}: {sink.path} is where a volume is mounted, and a folder there cannot be replaced",
+            remedy=f"name a folder below it, such as {sink.path.rstrip('/')}/{stage.name}",
+            stage=stage.name,
+        )
     if store.folder is not None and _one_in_the_other(target, Path(store.folder)):
         raise PipelineMisuse(
             f"sink {stage.name}: {sink.path} and the store {store} lie one in the other",
@@ -100,7 +107,7 @@ def publish(
             remedy="run again: the next run makes them again",
             stage=stage.name,
         )
-    target, contents = Path(sink.target), _contents(identity, manifests)
+    target, contents = _folder_of(sink), _contents(identity, manifests)
     # Named by the run: what a driver leaves that is killed here, the next one finds. And by the driver: one that was
     # thought dead has folders of its own. What is seen before the fence is of nobody who has begun after it.
     beside = f".{target.name}.rekindle-{hashlib.sha256(identity.encode()).hexdigest()[:16]}-"
@@ -113,6 +120,7 @@ def publish(
         else:
             count = _gather(stage, aside, store, manifests, sink.format) or _write_nothing(aside, schema, sink.format)
             (aside / _SUCCESS).write_text(json.dumps(contents) + "\n")
+            _flush_all(aside)
             fence()
             check_target(stage, store, identity)
             _swap(stage, aside, target, old, before)
@@ -127,6 +135,28 @@ def publish(
     for path in left:
         _remove(path)
     return count
+
+
+def _folder_of(sink: FileSink) -> Path:
+    """What a link points to is replaced, not the link."""
+    return Path(sink.target).resolve()
+
+
+def _flush_all(folder: Path) -> None:
+    """Have the file system keep what is in a folder, through a loss of power too: its other copies go soon."""
+    for path in (*sorted(folder.iterdir()), folder):
+        _flush(path)
+
+
+def _flush(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot, as some cannot for folders
+            raise
+    finally:
+        os.close(handle)
 
 
 def _left_behind(folder: Path, beside: str) -> list[Path]:
@@ -187,6 +217,7 @@ def _swap(stage: Stage, aside: Path, target: Path, old: Path, before: object) ->
                     remedy="nothing is lost: that driver goes on; end this process",
                 )
         os.rename(aside, target)
+        _flush(target.parent)
     except BaseException:
         if old.exists() and not target.exists():
             os.rename(old, target)

@@ -168,5 +168,12 @@ def behind_rdd(session: SparkSession, frame: DataFrame) -> DataFrame:
     return DataFrame(jframe, session)
 
 
+def cut_off(frame: DataFrame) -> tuple[DataFrame, Any]:
+    """`frame`'s rows, computed now and kept by executors, and Spark's RDD of them: rows that are lost are an error for
+    whoever reads them, and are not made again."""
+    held = frame.localCheckpoint(eager=True)
+    return held, held._jdf.logicalPlan().rdd()
+
+
 def _no_cache(jvm: Any) -> Any:
     return getattr(jvm.org.apache.spark.sql.execution.datasources, "NoopCache$").__getattr__("MODULE$")

@@ -52,7 +52,7 @@ class StageRun:
 
     Attributes:
         inputs: the versions of the stored and cached results it was planned on, a key that says when it is out of date.
-        unasked: [partition -> a running task of Spark's own speculation]
+        unasked: [partition -> a running task of Spark's own speculation, and its job]
         stored_bytes: [partition -> bytes of stored partitions that only this partition is made from]
         raised: what planning ended with; `error` is what the user is told of it.
         unseen_since: when a job was first found to have ended well whose manifests are not there.
@@ -70,7 +70,7 @@ class StageRun:
     jobs: list[SparkJob] = field(default_factory=list)
     copies: list[CopyJob] = field(default_factory=list)
     noted: bool = False
-    unasked: dict[int, TaskView] = field(default_factory=dict)
+    unasked: dict[int, tuple[TaskView, SparkJob]] = field(default_factory=dict)
     unreadable: frozenset[int] = frozenset()
     unseen_since: float | None = None
     stored_bytes: Mapping[int, int] = field(default_factory=dict)

@@ -148,3 +148,7 @@ class RunState:
         """Whether a stored partition cannot be read back: looked at when a task fails over it."""
         manifest = self.committed.get(stage, partition, version)
         return manifest is None or self.committed.corrupt(manifest) is not None
+
+    def cached_as(self, rdd: int) -> str | None:
+        """The stage whose cached rows executors hold as that RDD of Spark's; None where nobody holds them any more."""
+        return self.inputs.cached.made_of(rdd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -52,8 +53,23 @@ READ = (
 )
 
 
+@dataclass
+class Results:
+    """Of which all stored partitions are damaged, or none; what was asked about is in `asked`."""
+
+    damaged: bool
+    asked: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def is_damaged(self, stage: str, partition: int, version: int) -> bool:
+        self.asked.append((stage, partition, version))
+        return self.damaged
+
+    def cached_as(self, rdd: int) -> str | None:
+        return {17: "weather"}.get(rdd)
+
+
 def classify(text: str, damaged: bool = True):
-    return classify_task_error(text, STAGE, 1, lambda stage, partition, version: damaged)
+    return classify_task_error(text, STAGE, 1, Results(damaged))
 
 
 def test_user_code_that_raised_is_a_task_failure_with_its_own_frames_only():
@@ -73,7 +89,7 @@ def test_user_code_that_raised_is_a_task_failure_with_its_own_frames_only():
 def test_what_an_exception_of_the_users_says_makes_no_infrastructure_of_it(words, before):
     raised = f"{before}[USER_RAISED_EXCEPTION] {words} said the service"
     assert classify(raised).cause.kind is FailureKind.TASK
-    assert classify_job_error(RuntimeError(raised), STAGE, lambda *_: False).fatal
+    assert classify_job_error(RuntimeError(raised), STAGE, Results(damaged=False)).fatal
 
 
 def test_a_module_that_executors_lack_is_said_with_the_ways_to_bring_it_there():
@@ -95,14 +111,45 @@ def test_a_read_error_over_a_sound_partition_is_the_tasks_own():
 
 
 def test_the_damage_is_looked_for_in_the_version_that_was_read():
-    asked = []
+    results = Results(damaged=True)
+    classify_task_error(READ, STAGE, 1, results)
+    assert results.asked == [("flights", 3, 2)]
 
-    def damaged(stage: str, partition: int, version: int) -> bool:
-        asked.append((stage, partition, version))
-        return True
 
-    classify_task_error(READ, STAGE, 1, damaged)
-    assert asked == [("flights", 3, 2)]
+ROWS_GONE = """org.apache.spark.SparkException: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_17_2 not found!
+Either the executor that originally checkpointed this partition is no longer alive, or the original RDD is unpersisted.
+\tat org.apache.spark.errors.SparkCoreErrors$.checkpointRDDBlockIdNotFoundError(SparkCoreErrors.scala:81)
+"""
+
+
+@pytest.mark.requirement("S6-10", "S7-14")
+def test_cached_rows_that_are_gone_are_their_stages_lost_partition():
+    aborted = f"Job aborted due to stage failure: Task 2 in stage 5.0 failed 4 times, most recent failure: {ROWS_GONE}"
+    for failure in (classify(ROWS_GONE), classify_job_error(RuntimeError(aborted), STAGE, Results(damaged=False))):
+        assert failure.cause.kind is FailureKind.PARTITION
+        assert failure.cause.partition == ResultPartitionID("weather", 0)
+        assert not failure.fatal
+
+
+def test_rows_that_nobody_here_holds_are_the_programs_own():
+    assert classify(ROWS_GONE.replace("rdd_17", "rdd_18")).cause.kind is FailureKind.TASK
+
+
+NOWHERE = """Job aborted due to stage failure: \x20
+Aborting TaskSet 1.0 because task 0 (partition 0)
+cannot run anywhere due to node and executor excludeOnFailure.
+Most recent failure:
+{}
+
+ExcludeOnFailure behavior can be configured via spark.excludeOnFailure.*.
+"""
+
+
+@pytest.mark.parametrize(("last", "final"), [("FetchFailed(null, shuffleId=0)", False), (PYTHON, True)])
+def test_executors_that_are_all_excluded_are_waited_for_unless_it_was_for_the_users_code(last, final):
+    failure = classify_job_error(RuntimeError(NOWHERE.format(last)), STAGE, Results(damaged=False))
+    assert failure.fatal is final
+    assert (failure.cause.kind is FailureKind.INFRASTRUCTURE) is not final
 
 
 @pytest.mark.parametrize(
@@ -125,7 +172,7 @@ def test_no_space_may_be_one_nodes_trouble_and_is_named_when_it_ends_the_run():
     full = "java.io.IOException: No space left on device"
     assert not classify(full).fatal
     aborted = RuntimeError(f"Job aborted ... most recent failure: Lost task 0.3 in stage 1.0: {full}")
-    ended = classify_job_error(aborted, STAGE, lambda *_: False)
+    ended = classify_job_error(aborted, STAGE, Results(damaged=False))
     assert ended.fatal
     for failure in (classify(full), ended):
         assert isinstance(failure.error, StoreFull)
@@ -134,7 +181,7 @@ def test_no_space_may_be_one_nodes_trouble_and_is_named_when_it_ends_the_run():
 
 def test_a_job_that_spark_gave_up_over_a_task_is_final_and_names_the_task():
     text = f"Job aborted due to stage failure: Task 2 in stage 5.0 failed 5 times, most recent failure: {PYTHON}"
-    failure = classify_job_error(RuntimeError(text), STAGE, lambda *_: True)
+    failure = classify_job_error(RuntimeError(text), STAGE, Results(damaged=True))
     assert failure.fatal
     assert failure.partition == 2
 
@@ -149,7 +196,7 @@ def test_a_task_that_ended_its_executor_each_time_is_not_tried_for_ever(how, fin
     text = (
         f"Job aborted due to stage failure: Task 2 in stage 5.0 failed 5 times, most recent failure: Lost task: {lost}"
     )
-    failure = classify_job_error(RuntimeError(text), STAGE, lambda *_: False)
+    failure = classify_job_error(RuntimeError(text), STAGE, Results(damaged=False))
     assert failure.fatal is final
     assert failure.partition == 2
     assert failure.cause.kind is FailureKind.INFRASTRUCTURE
@@ -178,7 +225,7 @@ def test_a_bucket_that_kept_silent_is_not_the_user_s_fault():
             f"Job aborted due to stage failure: ... most recent failure: Lost task 0.3 in stage 1.0: {SILENT}"
         ),
         STAGE,
-        lambda stage, partition, version: False,
+        Results(damaged=False),
     )
     assert ended.fatal
     assert isinstance(ended.error, StoreRefused)

@@ -10,8 +10,11 @@ import pytest
 
 from rekindle.core.events import AttemptFailed
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.runtime.attempts import AttemptBindings
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.observer import Observer, finished_at
+from rekindle.runtime.scheduler import TaskView
+from tests.unit.core.dsl import Run, attempt_id, job
 
 
 @pytest.mark.requirement("S1-18")
@@ -42,6 +45,7 @@ def test_a_failed_job_is_told_of_its_own_partitions_whichever_task_spark_names()
         is_damaged=lambda *_: True,
         core=SimpleNamespace(current_executions=lambda vertex: asked[vertex]),
         see=lambda event, now: told.append(event),
+        bindings=AttemptBindings(),
     )
     run: Any = SimpleNamespace(stage=SimpleNamespace(name="total"), map_side=None, copies=())
     job: Any = SimpleNamespace(error=RuntimeError(text), cancelled=False, partitions=(0,))
@@ -65,6 +69,7 @@ def test_a_copy_that_spark_gives_up_fails_alone():
         is_damaged=lambda *_: False,
         core=SimpleNamespace(current_executions=lambda _: executions),
         see=lambda event, now: told.append(event),
+        bindings=AttemptBindings(),
         last_failure=None,
     )
     job: Any = SimpleNamespace(error=RuntimeError(text), cancelled=False, partitions=(3,))
@@ -90,3 +95,85 @@ def test_a_commit_that_was_there_before_its_attempt_was_asked_for_counts_when_it
     assert observer._untold(stage) == []  # type: ignore[arg-type]
     deployed[vertex] = True
     assert observer._untold(stage) == [manifest]  # type: ignore[arg-type]
+
+
+def job_of(*, cancelled: bool = False, error: BaseException | None = None) -> Any:
+    """One of Spark's, by what is asked of it; told apart by who it is."""
+    return type("Job", (), {"cancelled": cancelled, "error": error, "partitions": (0, 1)})()
+
+
+def task(number: int, partition: int, started_at: float) -> TaskView:
+    return TaskView(number, partition, "n1", started_at, "RUNNING", None)
+
+
+def observed(core: Run) -> tuple[Any, Any]:
+    """An observer's state over a real core, and a stage's run without jobs."""
+    state: Any = SimpleNamespace(
+        core=core.graph,
+        bindings=AttemptBindings(),
+        see=lambda event, now: core.see(event),
+        is_damaged=lambda *_: False,
+        cached_as=lambda _: None,
+        last_failure=None,
+    )
+    run: Any = SimpleNamespace(
+        stage=SimpleNamespace(name="A"), copies=(), unasked={}, map_side=None, input_bytes=lambda _: None
+    )
+    return state, run
+
+
+@pytest.mark.requirement("S1-18", "S2-20")
+def test_tasks_of_a_job_that_this_driver_has_ended_leave_their_clocks_behind():
+    """Else those that replace them would stand for nobody, and be called slow by the start of tasks long gone."""
+    core = Run(job("A*2")).submit()
+    state, run = observed(core)
+    observer, first, second = Observer(state), job_of(), job_of()
+    for partition in range(2):
+        observer._see_result_task(run, task(partition, partition, 10.0), first, None, 10.0)
+    first.cancelled = True
+    observer.see_cancelled(50.0)
+    observer.see_cancelled(51.0)  # told once
+    observer._see_result_task(run, task(2, 0, 50.0), first, None, 51.0)  # launched before Spark had heard of it
+    observer._see_result_task(run, task(3, 0, 52.0), second, None, 53.0)
+    assert core.graph.metrics().num_retries == 2
+    executions = core.graph.current_executions(ExecutionVertexID("A", 0))
+    assert [(one.attempt_id.attempt, one.deployed_at) for one in executions] == [(1, 52.0)]
+    assert run.unasked == {}
+
+
+@pytest.mark.requirement("S2-3")
+def test_what_a_cancelled_task_has_stored_counts_all_the_same():
+    core = Run(job("A*2")).submit()
+    state, run = observed(core)
+    observer, first = Observer(state), job_of()
+    observer._see_result_task(run, task(0, 0, 10.0), first, None, 10.0)
+    first.cancelled = True
+    observer.see_cancelled(50.0)
+    core.finish("A[0]#0")
+    assert core.graph.unfinished("A") == (1,)
+
+
+def test_with_a_job_that_spark_gives_up_all_its_tasks_have_ended_and_one_of_them_has_failed():
+    core = Run(job("A*2")).submit()
+    state, run = observed(core)
+    observer, first = Observer(state), job_of()
+    for partition in range(2):
+        observer._see_result_task(run, task(partition, partition, 10.0), first, None, 10.0)
+    first.error = RuntimeError("Job aborted: most recent failure: Lost task 1.0 in stage 1.0: FetchFailed(null)")
+    observer._lost_in_vain.clear()
+    observer._see_ended(run, first, 20.0)
+    assert core.graph.metrics().num_failures == 1
+    assert [core.states(f"A[{partition}]") for partition in range(2)] == [["SCHEDULED"], ["SCHEDULED"]]
+    assert core.attempts("A") == [attempt_id("A[0]#1"), attempt_id("A[1]#1")]
+
+
+def test_only_a_task_that_runs_is_kept_for_a_copy_that_is_still_to_be_asked_for():
+    core = Run(job("A*2")).submit()
+    state, run = observed(core)
+    observer, first = Observer(state), job_of()
+    observer._see_result_task(run, task(0, 0, 10.0), first, None, 10.0)
+    ended = dataclasses.replace(task(1, 0, 11.0), status="KILLED")
+    observer._see_result_task(run, ended, first, None, 12.0)
+    assert run.unasked == {}
+    observer._see_result_task(run, task(2, 0, 12.0), first, None, 13.0)
+    assert run.unasked == {0: (task(2, 0, 12.0), first)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow.parquet
@@ -9,9 +10,9 @@ import pytest
 
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import Fenced, InputLost, StoreFull
+from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, StoredFile
-from rekindle.runtime.publish import publish
+from rekindle.runtime.publish import check_target, publish
 from rekindle.runtime.store import Store
 
 SCHEMA = '{"type":"struct","fields":[{"name":"a b","type":"long","nullable":true,"metadata":{}}]}'
@@ -144,3 +145,35 @@ def test_a_result_that_is_not_whole_is_not_published(stage, store, tmp_path):
     with pytest.raises(InputLost, match="sink b: 1 of 2 manifests are gone"):
         publish(stage, store, manifests(store, "half")[:1], "half", schema=SCHEMA, fence=lambda: None)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_link_stays_and_the_folder_that_it_points_to_is_replaced(stage, store, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "old").write_text("old")
+    (tmp_path / "out").symlink_to("elsewhere")
+    publish(stage, store, manifests(store, "new"), "run", schema=SCHEMA, fence=lambda: None)
+    assert (tmp_path / "out").is_symlink()
+    assert told(tmp_path / "elsewhere") == {"new"}
+    assert not (tmp_path / "elsewhere" / "old").exists()
+
+
+def test_where_a_volume_is_mounted_nothing_can_be_replaced_which_is_said_before_any_work(stage, store, monkeypatch):
+    monkeypatch.setattr("os.path.ismount", lambda path: Path(path).name == "out")
+    with pytest.raises(PipelineMisuse, match=r"(?s)sink b: .*/out is where a volume is mounted.*below it.*/out/b"):
+        check_target(stage, store, "run")
+
+
+def test_what_is_published_is_on_the_disk_before_it_stands_there(stage, store, tmp_path, monkeypatch):
+    flushed: list[str] = []
+
+    def note(handle: int) -> None:
+        assert not (tmp_path / "out").exists() or flushed[-1].endswith("-new")
+        flushed.append(os.readlink(f"/proc/self/fd/{handle}"))
+
+    made = manifests(store, "new")
+    monkeypatch.setattr("os.fsync", note)
+    publish(stage, store, made, "run", schema=SCHEMA, fence=lambda: None)
+    names = [Path(path).name for path in flushed]
+    assert names[:-2] == ["_SUCCESS", "part-00000-000.parquet", "part-00001-000.parquet"]
+    assert names[-2].startswith(".out.rekindle-")
+    assert Path(flushed[-1]) == tmp_path

@@ -86,7 +86,6 @@ class Driver:
     def node_lost(self, node: str) -> None:
         for task in self.spark.lose_node(node):
             self._failed(task, ev.FailureCause(ev.FailureKind.INFRASTRUCTURE, f"{node} is gone"))
-        self._cached_lost()
         self._settle()
 
     def driver_lost(self, options: Mapping[str, Any]) -> None:
@@ -218,12 +217,6 @@ class Driver:
         if (shuffle.ran_again or lost) and not self._is_promised(name):
             shuffle.ran_again = False
             self._map_lost(name, "its map outputs were made again")
-
-    def _cached_lost(self) -> None:
-        held = tuple(ResultPartitionID(name, 0) for name in self._frames)
-        if held:
-            self._frames = {}
-            self._see(ev.PartitionsLost(held, "an executor that held some of it is gone"))
 
     def _is_promised(self, name: str) -> bool:
         return bool(self.job_graph.vertex(name).deterministic)

@@ -120,6 +120,7 @@ class Spark:
         self.shuffles: dict[tuple[str, int], Shuffle] = {}
         self.cached: dict[tuple[str, int], Cached] = {}
         """[(stage, the number of the driver's frame) -> what is held]"""
+        self._held_once: set[tuple[str, int]] = set()
         self.writer = 1
         self.origins: list[Origin] = []
         self._rows: dict[Origin, Rows] = {}
@@ -187,6 +188,11 @@ class Spark:
         if self.store:
             self.store[self.draw.choice(sorted(self.store))].lost = True
 
+    def lose_block(self) -> None:
+        """Its executor lives."""
+        if self.cached:
+            del self.cached[self.draw.choice(sorted(self.cached))]
+
     # -- rows ------------------------------------------------------------------------------------------
 
     def _make(
@@ -229,13 +235,21 @@ class Spark:
         return tuple(read)
 
     def _held(self, stage: StageModel, versions: Mapping[str, tuple[int, ...]]) -> Rows:
-        """The rows of a cached stage; those that are lost are made again without a word."""
+        """The rows of a cached stage: made once, and those that come out the same again when they are lost."""
         (frame,) = versions[stage.name]
         key = (stage.name, frame)
         if key not in self.cached:
+            if key in self._held_once and not self._is_made_again(stage):
+                raise InputMissing((stage.name, 0))
             made = Origin(stage.name, 0, self._read(stage, None, versions), self._draw(stage))
             self.cached[key] = Cached(self._rows_of(made), self.draw.choice(list(self.slow)))
+            self._held_once.add(key)
         return self.cached[key].rows
+
+    def _is_made_again(self, stage: StageModel) -> bool:
+        """Whether it promises the same rows, and so does what of it is cached too."""
+        inputs = [self.stages[name] for name in stage.inputs]
+        return bool(stage.deterministic) and all(self._is_made_again(one) for one in inputs if one.cached)
 
     def _draw(self, stage: StageModel) -> int:
         return 0 if stage.deterministic else self.draw.randrange(3)

@@ -13,7 +13,7 @@ import pytest
 
 from rekindle.core import failover, graph, losses, recovery, sparing
 from rekindle.core.execution import InvariantViolation
-from tests.unit.simulation import driver
+from tests.unit.simulation import driver, spark
 from tests.unit.simulation.world import Broken, World
 
 SEEDS = 2000
@@ -55,7 +55,7 @@ MUTANTS: dict[str, tuple[type, str, Callable[..., Any]]] = {
     "shuffles that were made again are not told": (driver.Driver, "_map_lost", nothing),
     "what a lost driver had not looked at is believed": (driver.Driver, "_may_be_mixed", lambda *_: False),
     "a driver replays by its own options": (graph.ExecutionGraph, "_options_given", lambda *_: []),
-    "cached results that are lost are not told": (driver.Driver, "_cached_lost", nothing),
+    "cached rows that are lost are made again without a word": (spark.Spark, "_is_made_again", lambda *_: True),
 }
 
 

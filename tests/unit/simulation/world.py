@@ -149,6 +149,7 @@ class World:
                 self.spark.slow[node] = self.draw.choice((1.0, 10.0, 1000.0))
             case 5:
                 self.spark.slow[node] = 1.0
+                self.spark.lose_block()
 
     def _heal(self) -> None:
         """Nodes that are slow, or have tasks that hang, are replaced in the end."""
