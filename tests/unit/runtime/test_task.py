@@ -75,3 +75,25 @@ def test_floating_columns_have_no_statistics_and_dictionaries_and_all_others_hav
     full = {column.path_in_schema for column in columns if column.is_stats_set and column.has_dictionary_page}
     assert bare == {"x", "s.y", "m.key_value.value.z"}
     assert full == {"a.b", "s.q.list.element", "m.key_value.key", "m.key_value.value.w"}
+
+
+def test_what_a_worker_has_imported_is_not_gone_through_for_garbage_after_each_task():
+    """Once for each worker: what later tasks leave is still collected."""
+    program = """
+import gc, weakref, pyarrow.parquet
+from rekindle.runtime import task
+
+class Kept: pass
+
+task._leave_modules_alone()
+frozen = gc.get_freeze_count()
+assert frozen > 10_000 > len(gc.get_objects()), frozen
+garbage = Kept(); garbage.me = garbage
+seen = weakref.ref(garbage)
+del garbage
+task._leave_modules_alone()
+assert gc.get_freeze_count() <= frozen
+gc.collect()
+assert seen() is None
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
