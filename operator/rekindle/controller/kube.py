@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Mapping
 from typing import cast
+from urllib.request import getproxies_environment
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -67,6 +68,8 @@ class Kube:
                 raise OSError(f"no cluster: there is no {path}; set KUBECONFIG, or run in a pod")
         except config.ConfigException as error:
             raise OSError(f"no cluster: {path}: {error}") from None
+        # Else each call looks for a netrc, whose passwords would be refused beside our token, and for proxies.
+        configuration.client_session_kwargs = {"trust_env": bool(getproxies_environment())}
         return cls(client.ApiClient(configuration=configuration))
 
     async def close(self) -> None:

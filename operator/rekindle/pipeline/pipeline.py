@@ -107,7 +107,7 @@ class Pipeline:
                 function may select, filter, map and join with broadcast inputs, not exchange rows.
             broadcast: inputs that every partition of a pointwise stage reads whole.
             exchange: "blocking" (stored), "pipelined" (not stored, computed inside its one consumer) or
-                "cached" (persisted on the executors).
+                "cached" (kept by the executors).
             deterministic: True promises the same result when made again; False forbids to believe it.
             speculation: False allows no second attempt beside a slow one.
             name: of the stage; the function's name unless given.

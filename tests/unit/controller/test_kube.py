@@ -312,6 +312,43 @@ def test_it_connects_by_the_kubeconfig(tmp_path, monkeypatch):
     served(case)
 
 
+def test_passwords_of_a_netrc_are_not_mixed_with_its_token(tmp_path, monkeypatch):
+    async def case(server: ApiServer):
+        (tmp_path / "config").write_text(server.kubeconfig(token="secret"))
+        (tmp_path / "netrc").write_text("default login ann password hers\n")
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+        kube = await Kube.connect()
+        try:
+            assert await kube.find(POD, "team", "p") is None
+        finally:
+            await kube.close()
+
+    served(case)
+
+
+@pytest.mark.parametrize(("proxy", "asked"), [("", False), ("http://127.0.0.1:9", True)])
+def test_a_proxy_of_the_environment_is_used(proxy, asked, tmp_path, monkeypatch):
+    for name in ("https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", proxy)
+
+    async def case(server: ApiServer):
+        (tmp_path / "config").write_text(server.kubeconfig())
+        monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        kube = await Kube.connect()
+        try:
+            if asked:
+                with pytest.raises(Unavailable, match=r"127\.0\.0\.1:9"):
+                    await kube.find(POD, "team", "p")
+            else:
+                assert await kube.find(POD, "team", "p") is None
+        finally:
+            await kube.close()
+
+    served(case)
+
+
 @pytest.mark.parametrize("text", [None, "no: kubeconfig"])
 def test_without_a_cluster_it_says_where_it_looked(text, tmp_path, monkeypatch):
     async def case(server: ApiServer):
