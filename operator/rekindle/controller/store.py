@@ -38,10 +38,16 @@ class ApplicationStore:
             self._changed(key)
 
     def replace(self, listed: Iterable[Object], version: str, namespace: str | None) -> None:
-        """All that there is in `namespace` (None: in all) at that version: what is older and not listed is gone."""
+        """All that there is in `namespace` (None: in all) at that version: what is older and not listed is gone.
+
+        Raises RuntimeError where one is listed as it was before: the cluster was restored from a backup.
+        """
         present = set()
         for body in listed:
             present.add(uid_of(body))
+            there = self._bodies.get(key_of(body))
+            if there is not None and _version(body) < _version(there) <= int(version):
+                raise RuntimeError(f"{key_of(body)} is as it was before: the cluster was restored from a backup")
             self.put(body)
         for body in self:
             mine = namespace in (None, body["metadata"]["namespace"])

@@ -143,7 +143,7 @@ class Term:
         """List all applications now and then, and look at those that have not ended.
 
         Nothing stands still for ever because one change was missed; and Kopf's watch, where it has to begin anew, does
-        not tell of what has gone meanwhile.
+        not tell of what has gone meanwhile. Raises RuntimeError where the cluster was restored from a backup.
         """
         while True:
             await asyncio.sleep(_RESYNC_SECONDS)

@@ -38,8 +38,8 @@ def map_vertex(name: str) -> str:
 def deterministic(graph: PipelineGraph, stage: Stage) -> bool | None:
     """What the stage and all that is computed inside it promise together: the weakest promise holds.
 
-    No promise is worth anything over a cached input that may come out differently: Spark computes what is lost of it
-    again, unasked, in the midst of the stage. Nor where rows are dealt out: which of several partitions a row is in
+    No promise is worth anything over a cached input that may come out differently: once lost, it is made again with
+    other rows, in the midst of the stage. Nor where rows are dealt out: which of several partitions a row is in
     depends on how the input was cut, and that on how many cores the driver has.
     """
     inside = members(graph, stage)

@@ -10,6 +10,7 @@ from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fusion import map_vertex
+from rekindle.runtime.scheduler import SparkJob, TaskView
 from rekindle.runtime.stage_run import CopyJob
 from rekindle.runtime.state import RunState
 
@@ -55,13 +56,17 @@ class Actor:
         if run is None or run.planned is None:
             return
         unasked = run.unasked.pop(vertex.subtask, None)
-        if unasked is not None and unasked[0].node not in self.state.core.blocked_nodes(time.time()):
+        if unasked is not None and self._is_of_use(*unasked):
             task, job = unasked  # Spark's own speculation was quicker
             self.state.bindings.adopt(task, job, deployment.attempt)
             size = run.input_bytes(vertex.subtask)
             self.state.see(ev.AttemptDeployed(deployment.attempt, task.node, task.started_at, size), time.time())
             return
         run.submit_copy(vertex.subtask, deployment.version, deployment.attempt.attempt)
+
+    def _is_of_use(self, task: TaskView, job: SparkJob) -> bool:
+        """Whether a task that nobody had asked for can be a copy: it runs, and not on a blocked node."""
+        return not job.ended and not job.cancelled and task.node not in self.state.core.blocked_nodes(time.time())
 
     def _cancel(self, attempt: ExecutionAttemptID, reason: str) -> None:
         """A loser: end its job if it is a copy, free its slot if it is a task of the stage's own job."""

@@ -33,6 +33,7 @@ class StageDriver:
 
     def __init__(self, state: RunState, observer: Observer) -> None:
         self.state, self._observer = state, observer
+        self._without_place: set[str] = set()
 
     def drive(self, now: float) -> None:
         for stage in self.state.stored_stages():
@@ -57,7 +58,8 @@ class StageDriver:
             self.state.retire(stage.name)
             run = None
         if run is None:
-            self._plan(stage, inputs, now)
+            if self._has_place(stage):
+                self._plan(stage, inputs, now)
             return
         if run.planned is None:
             return
@@ -77,8 +79,19 @@ class StageDriver:
         for job in stale:
             job.cancel()
         missing = {partition: version for partition, version in wanted.items() if covered.get(partition) != version}
-        if missing and not stale and not self._wait_for_manifests(run, missing, now):
+        if missing and not stale and not self._wait_for_manifests(run, missing, now) and self._has_place(stage):
             run.submit(missing)
+
+    def _has_place(self, stage: Stage) -> bool:
+        """Whether any executor takes tasks. Spark gives up a job at once, or soon, for which there is none."""
+        if not self.state.scheduler.excludes_all():
+            self._without_place.discard(stage.name)
+            return True
+        if stage.name not in self._without_place:
+            self._without_place.add(stage.name)
+            reason = "Spark excludes all executors after failed fetches, for spark.excludeOnFailure.timeout"
+            self.state.note("StageWaits", stage=stage.name, reason=reason)
+        return False
 
     def _wait_for_manifests(self, run: StageRun, missing: dict[int, int], now: float) -> bool:
         """Whether a job has ended well that wrote some of these partitions, so that their manifests must come.

@@ -85,12 +85,7 @@ def classify_task_error(text: str, stage: Stage, partition: int | None, results:
     thrown = _THROWN.match(text)
     said_by_spark = thrown[1] if thrown else text.split("\n", 1)[0]
     if any(mark in said_by_spark for mark in _INFRASTRUCTURE):
-        message = _headline(text)
-        return Failure(
-            FailureCause(FailureKind.INFRASTRUCTURE, message),
-            _pipeline_failed(message, stage, partition, text),
-            partition,
-        )
+        return _infrastructure(text, stage, partition)
     message = _headline(text)
     return Failure(
         FailureCause(FailureKind.TASK, message), _pipeline_failed(message, stage, partition, text), partition
@@ -111,9 +106,8 @@ def _unreadable(text: str, stage: Stage, results: Results) -> ResultPartitionID 
 def classify_job_error(error: BaseException, stage: Stage, results: Results) -> Failure:
     """The failure behind a Spark job that ended although nobody cancelled it."""
     text = _text_of(error)
-    if _NOWHERE.match(text) and user_traceback(text) is None:
-        message = " ".join(text.split("\n\n")[0].split())[:400]
-        return Failure(FailureCause(FailureKind.INFRASTRUCTURE, message), _pipeline_failed(message, stage, None, text))
+    if _is_nowhere(text) or is_indeterminate(error):
+        return _infrastructure(text, stage, None)
     match = _TASK.search(text)
     failure = classify_task_error(_most_recent(text), stage, int(match[1]) if match else None, results)
     kills = _KILLS_ITS_EXECUTOR in _most_recent(text).split("\n", 1)[0]
@@ -129,7 +123,10 @@ def classify_planning_error(error: BaseException, stage: Stage, results: Results
     """
     if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
         return None
-    failure = classify_task_error(_most_recent(_text_of(error)), stage, None, results)
+    text = _text_of(error)
+    if _is_nowhere(text):
+        return _infrastructure(text, stage, None)
+    failure = classify_task_error(_most_recent(text), stage, None, results)
     return failure if failure.cause.kind is not FailureKind.TASK else None
 
 
@@ -138,6 +135,16 @@ def is_indeterminate(error: BaseException) -> bool:
     result tasks finished already. Here that is a lost map side, and no failure of the user's."""
     text = _text_of(error)
     return "indeterminate output" in text or "indeterminate map stage" in text.lower()
+
+
+def _is_nowhere(text: str) -> bool:
+    return _NOWHERE.match(text) is not None and user_traceback(text) is None
+
+
+def _infrastructure(text: str, stage: Stage, partition: int | None) -> Failure:
+    message = _headline(text)
+    cause = FailureCause(FailureKind.INFRASTRUCTURE, message)
+    return Failure(cause, _pipeline_failed(message, stage, partition, text), partition)
 
 
 def _text_of(error: BaseException) -> str:

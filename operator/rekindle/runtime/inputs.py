@@ -85,7 +85,7 @@ class CachedFrames:
         return next((name for name, rows in held if rows is not None and int(rows.id()) == rdd), None)
 
     def get(self, name: str, versions: Any, make: Callable[[], CachedFrame]) -> DataFrame:
-        """The frame of a stage at these versions, of itself and of what it reads."""
+        """The frame of a stage at these versions."""
         key = (name, versions)
         with self._lock:
             making = self._making.setdefault(name, threading.Lock())
@@ -176,8 +176,12 @@ class InputReader:
         return relations.read_result(session, self.store, schema, result.manifests, keys=keys)
 
     def _cached(self, stage: Stage, sources: Sources) -> DataFrame:
-        made_from = (sources.versions[stage.name], input_versions(self.graph, stage, sources.versions))
-        return self.cached.get(stage.name, made_from, lambda: self._make(stage, sources))
+        """Of the stage's version. Where it comes out the same each time it is planned again with what it reads, which
+        Spark needs to make lost rows again; else it stays what it is for as long as nobody says that it is void."""
+        made_of: Any = ()
+        if deterministic(self.graph, stage):
+            made_of = input_versions(self.graph, stage, sources.versions)
+        return self.cached.get(stage.name, (sources.versions[stage.name], made_of), lambda: self._make(stage, sources))
 
     def _make(self, stage: Stage, sources: Sources) -> CachedFrame:
         """Rows that come out differently each time are computed as a whole before anybody reads them, and cut off from
@@ -198,8 +202,7 @@ class InputReader:
 def input_versions(graph: PipelineGraph, stage: Stage, versions: Versions) -> tuple[tuple[str, tuple[int, ...]], ...]:
     """What a plan of `stage` depends on: each stored or cached input with the versions of its partitions.
 
-    Cached ones too: a plan made before one was lost would compute it by itself, and get rows that other readers of
-    the result do not have.
+    Cached ones too: a plan made before one was lost reads rows that are gone, or that others do not have.
     """
     return tuple((name, versions[name]) for name in (*stored_inputs(graph, stage), *cached_inputs(graph, stage)))
 

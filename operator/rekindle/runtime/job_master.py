@@ -33,7 +33,7 @@ from rekindle.runtime.inputs import InputReader
 from rekindle.runtime.layout import parse_manifest_name
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
-from rekindle.runtime.publish import check_target, publish, sink_of
+from rekindle.runtime.publish import check_target, check_targets_apart, publish, sink_of
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.state import RunState
 
@@ -109,6 +109,7 @@ class JobMaster:
     # -- beginning -------------------------------------------------------------------------------------
 
     def _start(self) -> None:
+        check_targets_apart(self.state.graph.stages)
         for stage in self.state.graph.stages:
             check_target(stage, self.state.open_run.store, self.state.open_run.identity)
         now = time.time()

@@ -2,7 +2,7 @@
 
 Truth is manifests and the ends of Spark's jobs. Everything else that is seen here is a hint which may come a
 round later. What follows from it for the job is `acting`'s, once the journal has it; here only what is void is put
-away: plan, jobs and cached rows of a stage whose input has changed.
+away: plan and jobs of a stage that could not be planned.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from rekindle.runtime.failures import (
 )
 from rekindle.runtime.inputs import CachedResultFailed
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.relations import MadeAgain
 from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
 from rekindle.runtime.stage_run import CopyJob, StageRun
 from rekindle.runtime.state import RunState
@@ -62,6 +63,7 @@ class Observer:
                 "ExecutorsLost", executors=sorted(gone), nodes=sorted({self.state.executors[one] for one in gone})
             )
             self._lost_in_vain.clear()
+            self._times_lost.clear()
         self.state.executors = executors
 
     def see_cancelled(self, now: float) -> None:
@@ -105,16 +107,11 @@ class Observer:
     def _see_planning_failed(self, run: StageRun, error: RekindleError, now: float) -> None:
         """Not by the function's fault, so that the stage is planned again: as often as it loses inputs, and a few
         times for other reasons. Raises what the user is told where it is the function's fault, or too often."""
-        raised = run.raised or error
-        if isinstance(raised, CachedResultFailed):
-            failure: Failure | None = classify_job_error(raised.error, raised.stage, self.state)
-        else:
-            failure = classify_planning_error(raised, run.stage, self.state)
+        failure = self._why_not_planned(run, run.raised or error)
         if failure is not None and failure.fatal:
             raise failure.error
         if failure is not None and failure.cause.partition is not None:
-            lost = failure.cause.partition
-            self._see_partitions_lost(lost.vertex, [lost], failure.cause.message, now)
+            self._see_unreadable(run, failure.cause.partition, failure.cause.message, now)
         elif isinstance(error, InputLost) or failure is not None:
             self._replans[run.stage.name] += 1
         else:
@@ -123,6 +120,31 @@ class Observer:
         self.state.note("PlanningFailed", stage=run.stage.name, reason=reason)
         if self._replans[run.stage.name] > _MAX_REPLANS:
             raise failure.error if failure is not None else error
+
+    def _why_not_planned(self, run: StageRun, raised: BaseException) -> Failure | None:
+        """None where it was nothing of Spark's."""
+        if not isinstance(raised, CachedResultFailed):
+            return classify_planning_error(raised, run.stage, self.state)
+        if isinstance(raised.error, MadeAgain):
+            cause = ev.FailureCause(ev.FailureKind.INFRASTRUCTURE, str(raised.error))
+            return Failure(cause, PipelineFailed(f"stage {raised.stage.name}: {raised.error}", stage=raised.stage.name))
+        return classify_job_error(raised.error, raised.stage, self.state)
+
+    def _see_unreadable(self, run: StageRun, lost: ResultPartitionID, reason: str, now: float) -> None:
+        """A stored or a cached partition that the stage could not read. Cached rows are made again for whoever reads
+        them, so what came of them inside the stage, and between the two, is taken for lost with them."""
+        if lost.vertex not in cached_inputs(self.state.graph, run.stage):
+            self._see_partitions_lost(lost.vertex, [lost], reason, now)
+            return
+        self._count_loss(run, reason)
+        cached = [
+            name
+            for name in cached_inputs(self.state.graph, run.stage)
+            if name == lost.vertex or lost.vertex in cached_inputs(self.state.graph, self.state.graph.stage(name))
+        ]
+        again = [*cached, map_vertex(run.stage.name)] if has_map_side(run.stage) else cached
+        self.state.note("PartitionsLost", stage=lost.vertex, partitions=[0], reason=reason)
+        self.state.see(ev.PartitionsLost(tuple(ResultPartitionID(name, 0) for name in again), reason), now)
 
     def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
         """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
@@ -153,7 +175,16 @@ class Observer:
         if task.status == "FAILED" and self.state.bindings.first_failure(task):
             failure = classify_task_error(task.error or "", run.stage, task.partition, self.state)
             self.state.last_failure = failure
-            self.state.see(ev.AttemptFailed(attempt, failure.cause), now)
+            if not self._see_cached_rows_gone(run, failure, now):
+                self.state.see(ev.AttemptFailed(attempt, failure.cause), now)
+
+    def _see_cached_rows_gone(self, run: StageRun, failure: Failure, now: float) -> bool:
+        """Whether that is what a task failed of: an executor's end, and nothing that counts against the task."""
+        lost = failure.cause.partition
+        if lost is None or lost.vertex not in cached_inputs(self.state.graph, run.stage):
+            return False
+        self._see_unreadable(run, lost, failure.cause.message, now)
+        return True
 
     def _see_ended(self, run: StageRun, job: SparkJob, now: float) -> None:
         """A Spark job that failed although nobody cancelled it: Spark has given up."""
@@ -166,13 +197,18 @@ class Observer:
         copy = next((copy for copy in run.copies if copy.job is job), None)
         if copy is not None:
             self._see_copy_failed(run, copy, failure, now)
+            self._see_job_over(job, now)
             return
         self.state.last_failure = failure
         if run.map_side and is_indeterminate(job.error):
             self._see_map_side_lost(run, "map outputs were lost that could come out differently", now)
+            self._see_job_over(job, now)
             return
         if failure.fatal:
             raise failure.error
+        if self._see_cached_rows_gone(run, failure, now):
+            self._see_job_over(job, now)
+            return
         if failure.cause.kind is ev.FailureKind.INFRASTRUCTURE:
             self._count_loss(run, failure.cause.message)
         # The task that it names may have been one of the map side, which has other numbers.
@@ -321,8 +357,8 @@ class Observer:
         self.state.see(ev.PartitionsLost((ResultPartitionID(map_vertex(run.stage.name), 0),), reason), now)
 
     def _count_loss(self, run: StageRun, reason: str) -> None:
-        """Raises PipelineFailed when a stage has lost what it shuffled again and again, while all executors live and
-        none of its partitions gets done: they cannot fetch from each other, or their disks lose files."""
+        """Raises PipelineFailed when a stage has lost what executors held for it again and again, while all of them
+        live and none of its partitions gets done: they cannot fetch from each other, or their disks lose files."""
         name = run.stage.name
         self._lost_in_vain[name] += 1
         if self._lost_in_vain[name] <= _MAX_LOST_IN_VAIN:
@@ -330,8 +366,9 @@ class Observer:
         last = self.state.last_failure
         seen = f"; the last task that failed says: {last.cause.message}" if last else ""
         raise PipelineFailed(
-            f"stage {name}: its map outputs were lost, or no executor could run its tasks, {self._lost_in_vain[name]} "
-            f"times; no executor has ended, and no partition of it was stored meanwhile: {reason}{seen}",
+            f"stage {name}: what executors hold for it was lost, or none could run its tasks, "
+            f"{self._lost_in_vain[name]} times; no executor has ended, and no partition of it was stored meanwhile: "
+            f"{reason}{seen}",
             remedy="see that executors reach each other (ports, network policies) and keep what they write to their "
             "scratch folders; the next run goes on from what is stored",
             stage=name,
@@ -385,8 +422,9 @@ class Observer:
 
     def _count_lost(self, lost: Iterable[ResultPartitionID], reason: str) -> None:
         """Raises StoreRefused where the same partition is gone each time that it has been made."""
-        self._times_lost.update(lost)
-        for partition in lost:
+        made = [one for one in lost if one.subtask not in self.state.core.unfinished(one.vertex)]
+        self._times_lost.update(made)
+        for partition in made:
             if self._times_lost[partition] > _MAX_LOST_IN_VAIN:
                 raise StoreRefused(
                     f"{partition} has been made, and was lost, {self._times_lost[partition]} times: {reason}",

@@ -9,7 +9,6 @@ says what it holds. Publishing the same again, after a driver was lost half-way,
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
@@ -75,6 +74,20 @@ def check_target(stage: Stage, store: Store, identity: str) -> None:
             remedy='remove it, choose another path, or use FileSink(..., mode="overwrite")',
             stage=stage.name,
         )
+
+
+def check_targets_apart(stages: Sequence[Stage]) -> None:
+    """Raises PipelineMisuse where links lead two sinks to one folder, or one into the other's: each replaces what is
+    there."""
+    sinks = [(stage.name, _folder_of(sink)) for stage in stages if (sink := sink_of(stage)) is not None]
+    for number, (name, folder) in enumerate(sinks):
+        for other, place in sinks[:number]:
+            if _one_in_the_other(folder, place):
+                raise PipelineMisuse(
+                    f"sinks {other} and {name} lie one in the other: {place}, {folder}",
+                    remedy="give each a folder of its own, also where links lead",
+                    stage=name,
+                )
 
 
 def publish(
@@ -144,19 +157,23 @@ def _folder_of(sink: FileSink) -> Path:
 
 def _flush_all(folder: Path) -> None:
     """Have the file system keep what is in a folder, through a loss of power too: its other copies go soon."""
-    for path in (*sorted(folder.iterdir()), folder):
+    for path in sorted(folder.iterdir()):
         _flush(path)
+    _flush_folder(folder)
 
 
 def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot, as some cannot for folders
-            raise
     finally:
         os.close(handle)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Where it can be done: some file systems cannot, and a folder may be closed to readers."""
+    with contextlib.suppress(OSError):
+        _flush(folder)
 
 
 def _left_behind(folder: Path, beside: str) -> list[Path]:
@@ -217,7 +234,7 @@ def _swap(stage: Stage, aside: Path, target: Path, old: Path, before: object) ->
                     remedy="nothing is lost: that driver goes on; end this process",
                 )
         os.rename(aside, target)
-        _flush(target.parent)
+        _flush_folder(target.parent)
     except BaseException:
         if old.exists() and not target.exists():
             os.rename(old, target)

@@ -163,8 +163,7 @@ class Scheduler:
 
     def executors(self) -> dict[str, str]:
         """Live executors: id -> node (host)."""
-        listed = json.loads(self._mapper.writeValueAsString(self._jsc.statusStore().executorList(True)))
-        return {raw["id"]: raw["hostPort"].rsplit(":", 1)[0] for raw in listed if raw["id"] != "driver"}
+        return {raw["id"]: raw["hostPort"].rsplit(":", 1)[0] for raw in self._listed() if raw["id"] != "driver"}
 
     def can_exclude(self) -> bool:
         """Whether executors can be excluded with an expiry in this session."""
@@ -181,8 +180,16 @@ class Scheduler:
 
     def excluded(self) -> set[str]:
         """Executors that Spark excludes now."""
-        listed = json.loads(self._mapper.writeValueAsString(self._jsc.statusStore().executorList(True)))
-        return {raw["id"] for raw in listed if raw.get("isExcluded")}
+        return {raw["id"] for raw in self._listed() if raw.get("isExcluded")}
+
+    def excludes_all(self) -> bool:
+        """Whether there are executors, or in local mode the driver, and Spark excludes every one of them."""
+        listed = self._listed()
+        places = [raw for raw in listed if raw["id"] != "driver"] or listed
+        found = bool(places) and all(raw.get("isExcluded") for raw in places)
+        if found and places is listed:  # Spark looks for what has expired when it offers resources: here only to tasks
+            self._jsc.taskScheduler().healthTrackerOpt().get().applyExcludeOnFailureTimeout()
+        return found
 
     def kill_executor(self, executor: str) -> bool:
         """End an executor through the cluster manager, which replaces it; its map outputs are given up."""
@@ -255,6 +262,12 @@ class Scheduler:
         return int(output.checksumValue()) if self._has_checksums else 0
 
     # -- internals -------------------------------------------------------------------------------------
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """Live executors, and the driver, as Spark's status has them."""
+        executors = self._jsc.statusStore().executorList(True)
+        listed: list[dict[str, Any]] = json.loads(self._mapper.writeValueAsString(executors))
+        return listed
 
     def _shuffle_status(self, shuffle: int) -> Any:
         found = self._jsc.taskScheduler().mapOutputTracker().shuffleStatuses().get(shuffle)

@@ -181,6 +181,12 @@ class StageRun:
         for job in self.all_jobs():
             job.cancel()
 
+    def give_up(self) -> None:
+        """Cancel everything, and count on nothing of it, also where it has just ended."""
+        self.cancel()
+        for job in self.all_jobs():
+            job.cancelled = True
+
     def all_jobs(self) -> list[SparkJob]:
         return [*self.jobs, *(copy.job for copy in self.copies)]
 

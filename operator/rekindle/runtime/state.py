@@ -83,7 +83,7 @@ class RunState:
         run = self.runs.pop(name, None)
         if run is not None:
             self.note_tasks(run)
-            run.cancel()
+            run.give_up()
             self.retired = [one for one in self.retired if not one.join(0)] + [run]
 
     def note_tasks(self, run: StageRun) -> None:

@@ -85,9 +85,9 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
     with contextlib.suppress(FileNotFoundError):
         return str(spec.storage.get(name).decode())
     folder = f"{spec.data[partition % len(spec.data)]}/.attempt-p{partition:05d}-v{version:04d}-{uuid.uuid4().hex}"
+    _leave_modules_alone()
     rows, files, digest = _write_files(spec, partition, folder, batches)
     _check_whole()
-    _leave_modules_alone()
     manifest = {
         "format": 1,
         "stage": spec.stage,
@@ -165,7 +165,14 @@ def _check_whole() -> None:
 
 def _leave_modules_alone() -> None:
     """Spark's daemon collects garbage after each task of a worker, and goes through all that was ever imported for
-    that: more than the rest of a small partition costs. What is there after the first task is not garbage."""
+    that: more than the rest of a small partition costs.
+
+    What is there when the first task begins is taken for modules from then on: what of its functions refers to itself
+    stays as long as the worker does.
+    """
+    import numpy  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
+
     if gc.get_freeze_count() == 0:
         gc.collect()
         gc.freeze()

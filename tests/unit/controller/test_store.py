@@ -55,3 +55,11 @@ def test_a_list_tells_what_is_gone_and_not_what_came_after_it():
     assert kept is not None
     assert kept["status"] == {"version": 6}
     assert set(told) == {Key("team", "gone"), Key("team", "kept")}
+
+
+def test_a_list_in_which_an_object_is_as_it_was_before_is_of_a_cluster_that_was_restored():
+    store = ApplicationStore(lambda key: None)
+    store.put(body("pi", 12))
+    store.replace([body("pi", 9)], "11", None)  # an old list: 12 came after it
+    with pytest.raises(RuntimeError, match="team/pi is as it was before: the cluster was restored"):
+        store.replace([body("pi", 9)], "1000", None)

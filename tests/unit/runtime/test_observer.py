@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +11,15 @@ import pytest
 
 from rekindle.core.events import AttemptFailed
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.core.options import SpeculationOptions
+from rekindle.pipeline import FileSink, Pipeline
+from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.attempts import AttemptBindings
+from rekindle.runtime.errors import PipelineFailed, StoreRefused
+from rekindle.runtime.inputs import CachedResultFailed
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.observer import Observer, finished_at
+from rekindle.runtime.relations import MadeAgain
 from rekindle.runtime.scheduler import TaskView
 from tests.unit.core.dsl import Run, attempt_id, job
 
@@ -40,16 +47,18 @@ def test_a_failed_job_is_told_of_its_own_partitions_whichever_task_spark_names()
     text = f"Job aborted due to stage failure: Task 57 in stage 3.0 failed 4 times, most recent failure: {path} is bad"
     told: list[Any] = []
     running = SimpleNamespace(state=SimpleNamespace(is_terminal=False), attempt_id="the attempt")
-    asked = {ExecutionVertexID("total", 0): (running,)}
+    asked = {ExecutionVertexID("result", 0): (running,)}
+    graph = CACHED.build()
     state: Any = SimpleNamespace(
+        graph=graph,
         is_damaged=lambda *_: True,
         core=SimpleNamespace(current_executions=lambda vertex: asked[vertex]),
         see=lambda event, now: told.append(event),
         bindings=AttemptBindings(),
     )
-    run: Any = SimpleNamespace(stage=SimpleNamespace(name="total"), map_side=None, copies=())
-    job: Any = SimpleNamespace(error=RuntimeError(text), cancelled=False, partitions=(0,))
-    Observer(state)._see_ended(run, job, 1.0)
+    run: Any = SimpleNamespace(stage=graph.stage("result"), map_side=None, copies=())
+    failed: Any = job_of(error=RuntimeError(text), partitions=(0,))
+    Observer(state)._see_ended(run, failed, 1.0)
     (event,) = told
     assert isinstance(event, AttemptFailed)
     assert event.cause.partition == ResultPartitionID("numbers", 5)
@@ -72,10 +81,10 @@ def test_a_copy_that_spark_gives_up_fails_alone():
         bindings=AttemptBindings(),
         last_failure=None,
     )
-    job: Any = SimpleNamespace(error=RuntimeError(text), cancelled=False, partitions=(3,))
-    copies = (SimpleNamespace(job=job, partition=3, attempt=1),)
+    copy_job = job_of(error=RuntimeError(text), partitions=(3,))
+    copies = (SimpleNamespace(job=copy_job, partition=3, attempt=1),)
     run: Any = SimpleNamespace(stage=SimpleNamespace(name="total"), map_side=None, copies=copies)
-    Observer(state)._see_ended(run, job, 1.0)
+    Observer(state)._see_ended(run, copy_job, 1.0)
     (event,) = told
     assert event.attempt == ExecutionAttemptID(vertex, 1)
     assert state.last_failure is None
@@ -97,9 +106,9 @@ def test_a_commit_that_was_there_before_its_attempt_was_asked_for_counts_when_it
     assert observer._untold(stage) == [manifest]  # type: ignore[arg-type]
 
 
-def job_of(*, cancelled: bool = False, error: BaseException | None = None) -> Any:
+def job_of(*, error: BaseException | None = None, partitions: tuple[int, ...] = (0, 1)) -> Any:
     """One of Spark's, by what is asked of it; told apart by who it is."""
-    return type("Job", (), {"cancelled": cancelled, "error": error, "partitions": (0, 1)})()
+    return type("Job", (), {"cancelled": False, "error": error, "partitions": partitions})()
 
 
 def task(number: int, partition: int, started_at: float) -> TaskView:
@@ -141,6 +150,20 @@ def test_tasks_of_a_job_that_this_driver_has_ended_leave_their_clocks_behind():
     assert run.unasked == {}
 
 
+def test_of_a_job_that_is_over_nothing_is_kept():
+    core = Run(job("A*2")).submit()
+    state, run = observed(core)
+    observer = Observer(state)
+    for number, over in enumerate((job_of(), job_of(error=RuntimeError("x")), job_of(error=RuntimeError("y")))):
+        observer._see_result_task(run, task(number, 0, 10.0), over, None, 10.0)
+        state.bindings.adopt(task(10 + number, 1, 10.0), over, attempt_id("A[1]#0"))
+        is_copy = number == 2
+        run.copies = (SimpleNamespace(job=over, partition=0, attempt=0),) if is_copy else ()
+        with contextlib.suppress(PipelineFailed):
+            observer._see_ended(run, over, 20.0)
+        assert (state.bindings.take_from(over) == []) is (number != 1)  # but for an error that ends the run
+
+
 @pytest.mark.requirement("S2-3")
 def test_what_a_cancelled_task_has_stored_counts_all_the_same():
     core = Run(job("A*2")).submit()
@@ -177,3 +200,105 @@ def test_only_a_task_that_runs_is_kept_for_a_copy_that_is_still_to_be_asked_for(
     assert run.unasked == {}
     observer._see_result_task(run, task(2, 0, 12.0), first, None, 13.0)
     assert run.unasked == {0: (task(2, 0, 12.0), first)}
+
+
+CACHED = Pipeline("held", default_partitions=2)
+
+
+@CACHED.source
+def numbers(spark):
+    """Stored."""
+
+
+@CACHED.stage(exchange="cached")
+def weather(numbers):
+    """Held by executors."""
+
+
+@CACHED.stage(exchange="cached")
+def climate(weather):
+    """Held by executors too."""
+
+
+@CACHED.sink(FileSink("/nowhere"), partition_by="id")
+def result(climate):
+    """What is asked for."""
+
+
+ROWS_GONE = "[CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_17_2 not found!"
+
+
+def holding() -> tuple[Any, Any, Run]:
+    graph = CACHED.build()
+    core = Run(to_job_graph(graph, SpeculationOptions())).submit()
+    state, run = observed(core)
+    state.graph, state.note, state.cached_as = graph, lambda *_, **__: None, {17: "weather"}.get
+    state.retire, state.runs = lambda name: None, {}
+    run.stage, run.error = graph.stage("result"), None
+    return state, run, core
+
+
+@pytest.mark.requirement("S6-10", "S6-24")
+def test_cached_rows_that_are_gone_count_against_no_task_and_are_made_again_with_what_lies_between():
+    state, run, core = holding()
+    observer = Observer(state)
+    core.finish("numbers")
+    for name in ("weather", "climate", "result.map"):
+        core.finish(name)
+    error = RuntimeError(f"Job aborted: Task 0 in stage 3.0 failed, most recent failure: {ROWS_GONE}")
+    observer._see_ended(run, job_of(error=error), 20.0)
+    assert core.graph.metrics().num_failures == 0
+    assert [core.version(f"{name}[0]") for name in ("weather", "climate", "result.map", "result")] == [2, 2, 2, 2]
+    assert core.versions("numbers") == [1, 1]
+
+
+def test_cached_rows_that_are_gone_again_and_again_end_the_run_unless_executors_end_meanwhile():
+    state, run, core = holding()
+    observer = Observer(state)
+    state.scheduler = SimpleNamespace(executors=lambda: {"2": "n1"})
+    state.executors = {"1": "n1", "2": "n1"}
+    core.finish("numbers")
+    error = RuntimeError(f"Job aborted: Task 0 in stage 3.0 failed, most recent failure: {ROWS_GONE}")
+    for _ in range(4):
+        observer._see_ended(run, job_of(error=error), 20.0)
+    observer.see_executors(21.0)
+    for _ in range(4):
+        observer._see_ended(run, job_of(error=error), 22.0)
+    with pytest.raises(PipelineFailed, match=r"stage result: what executors hold for it was lost.* 5 times"):
+        observer._see_ended(run, job_of(error=error), 23.0)
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (MadeAgain("map outputs were lost"), "stage weather: map outputs were lost"),
+        (RuntimeError("Job aborted due to stage failure: indeterminate output was failed"), "indeterminate"),
+        (
+            RuntimeError("Job aborted due to stage failure: \nAborting TaskSet 7.0 because task 0 (x)\ncannot run"),
+            "Task",
+        ),
+    ],
+)
+def test_a_cached_result_that_could_not_be_made_for_lost_executors_is_planned_again_a_few_times(raised, says):
+    state, run, _ = holding()
+    observer = Observer(state)
+    run.raised = CachedResultFailed(state.graph.stage("weather"), raised)
+    run.error = PipelineFailed("its function raised CachedResultFailed", remedy="mend it")
+    for _ in range(3):
+        observer.see_stage(run, 10.0)
+    with pytest.raises(PipelineFailed, match=says):
+        observer.see_stage(run, 10.0)
+
+
+@pytest.mark.requirement("S7-14")
+def test_a_stored_partition_that_is_being_made_again_is_not_lost_twice():
+    """Two stages may find the same loss at once."""
+    state, _, core = holding()
+    observer = Observer(state)
+    core.finish("numbers")
+    for _ in range(4):
+        for _ in range(2):
+            observer._see_partitions_lost("numbers", [ResultPartitionID("numbers", 0)], "gone", 10.0)
+        core.finish("numbers[0]")
+    with pytest.raises(StoreRefused, match=r"numbers/0 has been made, and was lost, 5 times: gone"):
+        observer._see_partitions_lost("numbers", [ResultPartitionID("numbers", 0)], "gone", 10.0)

@@ -12,7 +12,7 @@ from rekindle.pipeline import FileSink, Pipeline
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, StoredFile
-from rekindle.runtime.publish import check_target, publish
+from rekindle.runtime.publish import check_target, check_targets_apart, publish
 from rekindle.runtime.store import Store
 
 SCHEMA = '{"type":"struct","fields":[{"name":"a b","type":"long","nullable":true,"metadata":{}}]}'
@@ -177,3 +177,15 @@ def test_what_is_published_is_on_the_disk_before_it_stands_there(stage, store, t
     assert names[:-2] == ["_SUCCESS", "part-00000-000.parquet", "part-00001-000.parquet"]
     assert names[-2].startswith(".out.rekindle-")
     assert Path(flushed[-1]) == tmp_path
+
+
+@pytest.mark.parametrize("second", ["link", "link/below"])
+def test_two_sinks_whose_folders_meet_through_a_link_are_refused(second, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "link").symlink_to("out")
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink(FileSink(str(tmp_path / "out")), name="b")(lambda a: a)
+    pipeline.sink(FileSink(str(tmp_path / second)), name="c")(lambda a: a)
+    with pytest.raises(PipelineMisuse, match="sinks b and c lie one in the other"):
+        check_targets_apart(pipeline.build().stages)
