@@ -17,7 +17,6 @@ TASK = TaskView(7, 0, "n1", 10.0, "RUNNING", None)
 COPY = act.Deploy((act.Deployment(attempt_id("A[0]#1"), 1, speculative=True),), frozenset())
 
 
-@pytest.mark.requirement("S2-26", "S4-1")
 @pytest.mark.parametrize(
     ("ended", "cancelled", "blocked", "adopted"),
     [(False, False, (), True), (True, False, (), False), (False, True, (), False), (False, False, ("n1",), False)],
