@@ -169,6 +169,8 @@ def test_where_a_failed_fetch_excludes_the_only_executor_the_stage_waits_until_i
         over.set()
         thread.join()
     assert removed.is_set()
+    journal = "".join(file.read_text() for file in (tmp_path / "store").glob("**/journal/*.jsonl"))
+    assert '"StageWaits"' in journal
     assert spark.read.parquet(str(tmp_path / "out")).distinct().count() == 100_000
 
 

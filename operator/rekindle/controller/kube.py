@@ -69,7 +69,7 @@ class Kube:
         except config.ConfigException as error:
             raise OSError(f"no cluster: {path}: {error}") from None
         # Else each call looks for a netrc, whose passwords would be refused beside our token, and for proxies.
-        configuration.client_session_kwargs = {"trust_env": bool(getproxies_environment())}
+        configuration.client_session_kwargs = {"trust_env": bool(getproxies_environment().keys() - {"no"})}
         return cls(client.ApiClient(configuration=configuration))
 
     async def close(self) -> None:

@@ -7,6 +7,7 @@ reason.
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 from rekindle.core.ids import ExecutionVertexID
@@ -22,6 +23,7 @@ from rekindle.runtime.state import RunState
 from rekindle.runtime.task import WriterSpec
 
 _MANIFEST_SECONDS = 120.0
+_PLACE_SECONDS = 20.0
 
 
 class StageDriver:
@@ -33,7 +35,7 @@ class StageDriver:
 
     def __init__(self, state: RunState, observer: Observer) -> None:
         self.state, self._observer = state, observer
-        self._without_place: set[str] = set()
+        self._without_place: dict[str, float] = {}
 
     def drive(self, now: float) -> None:
         for stage in self.state.stored_stages():
@@ -58,7 +60,8 @@ class StageDriver:
             self.state.retire(stage.name)
             run = None
         if run is None:
-            if self._has_place(stage):
+            due = time.monotonic() >= self.state.plan_after.get(stage.name, 0.0)
+            if due and self._has_place(stage, now):
                 self._plan(stage, inputs, now)
             return
         if run.planned is None:
@@ -79,18 +82,19 @@ class StageDriver:
         for job in stale:
             job.cancel()
         missing = {partition: version for partition, version in wanted.items() if covered.get(partition) != version}
-        if missing and not stale and not self._wait_for_manifests(run, missing, now) and self._has_place(stage):
+        if missing and not stale and not self._wait_for_manifests(run, missing, now) and self._has_place(stage, now):
             run.submit(missing)
 
-    def _has_place(self, stage: Stage) -> bool:
-        """Whether any executor takes tasks. Spark gives up a job at once, or soon, for which there is none."""
-        if not self.state.scheduler.excludes_all():
-            self._without_place.discard(stage.name)
+    def _has_place(self, stage: Stage, now: float) -> bool:
+        """Whether any executor takes tasks. Where Spark excludes all of them it gives up a job at once if they are
+        busy; if they are not it ends one, to be replaced, but only for tasks that wait: so in the end it gets some."""
+        since = self._without_place.get(stage.name, now)
+        if not self.state.scheduler.excludes_all() or now - since > _PLACE_SECONDS:
+            self._without_place.pop(stage.name, None)
             return True
         if stage.name not in self._without_place:
-            self._without_place.add(stage.name)
-            reason = "Spark excludes all executors after failed fetches, for spark.excludeOnFailure.timeout"
-            self.state.note("StageWaits", stage=stage.name, reason=reason)
+            self._without_place[stage.name] = now
+            self.state.note("StageWaits", stage=stage.name, reason="Spark excludes all executors for a time")
         return False
 
     def _wait_for_manifests(self, run: StageRun, missing: dict[int, int], now: float) -> bool:

@@ -15,7 +15,9 @@ from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations
 from rekindle.runtime.errors import InputLost, PipelineFailed
+from rekindle.runtime.local_checkpoint import local_checkpoint
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -112,6 +114,7 @@ class InputReader:
     graph: PipelineGraph
     spark: SparkSession
     store: Store
+    scheduler: Scheduler
     cached: CachedFrames = field(default_factory=CachedFrames)
 
     def frame(self, stage: Stage, sources: Sources) -> DataFrame:
@@ -194,7 +197,7 @@ class InputReader:
         if deterministic(self.graph, stage):
             return CachedFrame(frame.persist())
         try:
-            return CachedFrame(*relations.cut_off(frame))
+            return CachedFrame(*local_checkpoint(frame, self.scheduler))
         except Exception as error:
             raise CachedResultFailed(stage, error) from error
 

@@ -71,10 +71,11 @@ class JobMaster:
             options.blocklist,
             tuple(vertex.name for vertex in job_graph.vertices if vertex.speculative),
         )
-        inputs = InputReader(graph, spark, run.store)
+        scheduler = Scheduler(spark)
+        inputs = InputReader(graph, spark, run.store, scheduler)
         facts = run.facts
         schemas, plans = dict(facts.schemas), dict(facts.plans)
-        self.state = RunState(graph, settings, run, core, Scheduler(spark), inputs, schemas, plans)
+        self.state = RunState(graph, settings, run, core, scheduler, inputs, schemas, plans)
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
         self._held_outputs = HeldMapOutputs(self.state)

@@ -7,6 +7,7 @@ away: plan and jobs of a stage that could not be planned.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
@@ -26,13 +27,14 @@ from rekindle.runtime.failures import (
     is_indeterminate,
 )
 from rekindle.runtime.inputs import CachedResultFailed
+from rekindle.runtime.local_checkpoint import DrawnTwice
 from rekindle.runtime.manifest import Manifest
-from rekindle.runtime.relations import MadeAgain
 from rekindle.runtime.scheduler import SparkJob, StageView, TaskView
 from rekindle.runtime.stage_run import CopyJob, StageRun
 from rekindle.runtime.state import RunState
 
-_MAX_REPLANS = 3
+_REPLAN_PAUSES = (1.0, 5.0, 15.0)
+"""Seconds before each time that a stage is planned again: an executor that Spark took for lost is back after ten."""
 _MAX_LOST_IN_VAIN = 4  # as Spark's own spark.stage.maxConsecutiveAttempts
 
 
@@ -63,7 +65,7 @@ class Observer:
                 "ExecutorsLost", executors=sorted(gone), nodes=sorted({self.state.executors[one] for one in gone})
             )
             self._lost_in_vain.clear()
-            self._times_lost.clear()
+            self._replans.clear()
         self.state.executors = executors
 
     def see_cancelled(self, now: float) -> None:
@@ -118,16 +120,23 @@ class Observer:
             raise error
         reason = failure.cause.message if failure is not None else error.message
         self.state.note("PlanningFailed", stage=run.stage.name, reason=reason)
-        if self._replans[run.stage.name] > _MAX_REPLANS:
+        again = self._replans[run.stage.name]
+        if again > len(_REPLAN_PAUSES):
             raise failure.error if failure is not None else error
+        if again:
+            self.state.plan_after[run.stage.name] = time.monotonic() + _REPLAN_PAUSES[again - 1]
 
     def _why_not_planned(self, run: StageRun, raised: BaseException) -> Failure | None:
         """None where it was nothing of Spark's."""
         if not isinstance(raised, CachedResultFailed):
             return classify_planning_error(raised, run.stage, self.state)
-        if isinstance(raised.error, MadeAgain):
-            cause = ev.FailureCause(ev.FailureKind.INFRASTRUCTURE, str(raised.error))
-            return Failure(cause, PipelineFailed(f"stage {raised.stage.name}: {raised.error}", stage=raised.stage.name))
+        if isinstance(raised.error, DrawnTwice):
+            told = PipelineFailed(
+                f"stage {raised.stage.name}: {raised.error}, {len(_REPLAN_PAUSES) + 1} times",
+                remedy='store its result (exchange="blocking"), where each partition counts once',
+                stage=raised.stage.name,
+            )
+            return Failure(ev.FailureCause(ev.FailureKind.INFRASTRUCTURE, str(raised.error)), told)
         return classify_job_error(raised.error, raised.stage, self.state)
 
     def _see_unreadable(self, run: StageRun, lost: ResultPartitionID, reason: str, now: float) -> None:

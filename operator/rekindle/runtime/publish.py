@@ -9,6 +9,7 @@ says what it holds. Publishing the same again, after a driver was lost half-way,
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -166,6 +167,9 @@ def _flush(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a file system that cannot
+            raise
     finally:
         os.close(handle)
 

@@ -168,39 +168,5 @@ def behind_rdd(session: SparkSession, frame: DataFrame) -> DataFrame:
     return DataFrame(jframe, session)
 
 
-def cut_off(frame: DataFrame) -> tuple[DataFrame, Any]:
-    """`frame`'s rows, computed now and kept by executors, and Spark's RDD of them: rows that are lost are an error for
-    whoever reads them, and are not made again.
-
-    Raises MadeAgain where a part of what they are made of was lost, and made again, meanwhile.
-    """
-    held = frame.localCheckpoint(eager=False)
-    rows = held._jdf.logicalPlan().rdd()
-    try:
-        held.count()
-        _check_ran_once(frame.sparkSession)
-    except BaseException:
-        rows.unpersist(False)
-        raise
-    return held, rows
-
-
-class MadeAgain(Exception):
-    """Spark has made a part of what a job shuffles again, perhaps with other rows, when others had been read."""
-
-
-def _check_ran_once(session: SparkSession) -> None:
-    """Of all jobs of this thread's group: it has none beside those of the plan that it makes."""
-    context: Any = session.sparkContext
-    context._jsc.sc().listenerBus().waitUntilEmpty()
-    tracker = context.statusTracker()
-    jobs = filter(
-        None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(context.getLocalProperty("spark.jobGroup.id")))
-    )
-    stages = filter(None, (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds))
-    if any(stage.currentAttemptId > 0 for stage in stages):
-        raise MadeAgain("map outputs were lost while the rows of a cached stage were made of them")
-
-
 def _no_cache(jvm: Any) -> Any:
     return getattr(jvm.org.apache.spark.sql.execution.datasources, "NoopCache$").__getattr__("MODULE$")

@@ -46,6 +46,15 @@ class StageView:
     executor_seconds: float
 
 
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """One job of Spark's. `is_quiet`: it has ended, and no task of it runs; `ran_again`: one of its stages has."""
+
+    job: int
+    is_quiet: bool
+    ran_again: bool
+
+
 class SparkJob:
     """One Spark job over some partitions of a result RDD, run by a thread of its own (it is owned: `join`).
 
@@ -113,6 +122,8 @@ class Scheduler:
         self._failed = self._statuses("FAILED")
         self._has_checksums = tuple(int(part) for part in self.context.version.split(".")[:2]) >= (4, 1)
         self._any = self._statuses()
+        self.is_local = bool(self._jsc.isLocal())
+        """Whether the driver is the only executor."""
 
     def int_array(self, values: Sequence[int]) -> Any:
         """A Java array of these. Each element of its own is a call to Java, a range of thousands is two."""
@@ -128,6 +139,26 @@ class Scheduler:
     def enter_group(self, group: str, description: str) -> None:
         """Jobs of this thread belong to the group from now on."""
         self.context.setJobGroup(group, description, interruptOnCancel=True)
+
+    def group(self) -> str:
+        """That of this thread."""
+        return str(self.context.getLocalProperty("spark.jobGroup.id"))
+
+    def jobs_of(self, group: str) -> list[JobView]:
+        """The jobs of a group, as last known."""
+        tracker = self.context.statusTracker()
+        views: list[JobView] = []
+        for job in tracker.getJobIdsForGroup(group):
+            info = tracker.getJobInfo(job)
+            stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info else []
+            is_quiet = info is not None and info.status != "RUNNING" and not any(s and s.numActiveTasks for s in stages)
+            views.append(JobView(job, is_quiet, any(s and s.currentAttemptId > 0 for s in stages)))
+        return views
+
+    def holders_of(self, rdd: int) -> list[tuple[str, ...]]:
+        """Per partition of a persisted RDD that executors hold: which of them do."""
+        held = json.loads(self._mapper.writeValueAsString(self._jsc.statusStore().rdd(rdd)))
+        return [tuple(partition.get("executors") or ()) for partition in held.get("partitions") or ()]
 
     def cancel_group(self, group: str) -> None:
         """Its jobs, and those that are being submitted at this moment."""

@@ -41,6 +41,7 @@ class RunState:
         records: seen and not yet in the journal.
         actions: the core's answers to them, to be carried out once they are.
         proven: [partition that was spared -> highest id of a map task of the map side that it was proven to fit]
+        plan_after: [stage -> time before which it is not planned again, of the clock that nobody sets]
         last_failure: for the error message, should the core give up.
     """
 
@@ -59,6 +60,7 @@ class RunState:
     records: list[Record] = field(default_factory=list)
     actions: list[act.Action] = field(default_factory=list)
     proven: dict[ResultPartitionID, int] = field(default_factory=dict)
+    plan_after: dict[str, float] = field(default_factory=dict)
     last_failure: Failure | None = None
     wake: threading.Event = field(default_factory=threading.Event)
     removals: list[Callable[[], None]] = field(default_factory=list)

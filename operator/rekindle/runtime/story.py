@@ -47,6 +47,7 @@ def _copies(record: Mapping[str, Any]) -> str:
 
 _LINES = {
     "StageStarted": lambda r: f"stage {r['stage']}: {r['partitions']} partitions",
+    "StageWaits": lambda r: f"stage {r['stage']} waits: {r['reason']}",
     "StageFinished": lambda r: f"stage {r['stage']}: finished, {r['rows']} rows, {r['bytes']} bytes",
     "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
     "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",

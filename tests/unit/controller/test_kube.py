@@ -1,5 +1,7 @@
 """What becomes of the API server's answers, and of none."""
 
+from urllib.request import getproxies_environment
+
 import pytest
 
 from rekindle.controller import kube as module
@@ -317,6 +319,10 @@ def test_passwords_of_a_netrc_are_not_mixed_with_its_token(tmp_path, monkeypatch
         (tmp_path / "config").write_text(server.kubeconfig(token="secret"))
         (tmp_path / "netrc").write_text("default login ann password hers\n")
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+        for name in getproxies_environment():
+            monkeypatch.delenv(f"{name}_proxy", raising=False)
+            monkeypatch.delenv(f"{name}_PROXY".upper(), raising=False)
+        monkeypatch.setenv("no_proxy", "elsewhere")
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
         kube = await Kube.connect()
         try:

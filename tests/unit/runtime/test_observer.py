@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,9 +18,9 @@ from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.attempts import AttemptBindings
 from rekindle.runtime.errors import PipelineFailed, StoreRefused
 from rekindle.runtime.inputs import CachedResultFailed
+from rekindle.runtime.local_checkpoint import DrawnTwice
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.observer import Observer, finished_at
-from rekindle.runtime.relations import MadeAgain
 from rekindle.runtime.scheduler import TaskView
 from tests.unit.core.dsl import Run, attempt_id, job
 
@@ -233,7 +234,7 @@ def holding() -> tuple[Any, Any, Run]:
     core = Run(to_job_graph(graph, SpeculationOptions())).submit()
     state, run = observed(core)
     state.graph, state.note, state.cached_as = graph, lambda *_, **__: None, {17: "weather"}.get
-    state.retire, state.runs = lambda name: None, {}
+    state.retire, state.runs, state.plan_after = lambda name: None, {}, {}
     run.stage, run.error = graph.stage("result"), None
     return state, run, core
 
@@ -271,7 +272,7 @@ def test_cached_rows_that_are_gone_again_and_again_end_the_run_unless_executors_
 @pytest.mark.parametrize(
     ("raised", "says"),
     [
-        (MadeAgain("map outputs were lost"), "stage weather: map outputs were lost"),
+        (DrawnTwice("map outputs were lost"), '(?s)weather: map outputs were lost, 4 times.*exchange="blocking"'),
         (RuntimeError("Job aborted due to stage failure: indeterminate output was failed"), "indeterminate"),
         (
             RuntimeError("Job aborted due to stage failure: \nAborting TaskSet 7.0 because task 0 (x)\ncannot run"),
@@ -284,8 +285,11 @@ def test_a_cached_result_that_could_not_be_made_for_lost_executors_is_planned_ag
     observer = Observer(state)
     run.raised = CachedResultFailed(state.graph.stage("weather"), raised)
     run.error = PipelineFailed("its function raised CachedResultFailed", remedy="mend it")
+    pauses = []
     for _ in range(3):
         observer.see_stage(run, 10.0)
+        pauses.append(state.plan_after["result"] - time.monotonic())
+    assert pauses == sorted(pauses)  # each longer than the one before
     with pytest.raises(PipelineFailed, match=says):
         observer.see_stage(run, 10.0)
 
