@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from rekindle.runtime.scheduler import JobView, Scheduler
-from rekindle.runtime.spark_plan import shuffle_ids, shuffles_of
+from rekindle.runtime.spark_plan import own_shuffles_of, shuffle_ids
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -34,9 +34,11 @@ def local_checkpoint(frame: DataFrame, scheduler: Scheduler) -> tuple[DataFrame,
     held = frame.localCheckpoint(eager=False)
     rows = held._jdf.logicalPlan().rdd()
     try:
-        shuffles = shuffle_ids(shuffles_of(rows))
+        shuffles = shuffle_ids(own_shuffles_of(rows))
+        _wait_for_status(scheduler)
         used, before = _map_tasks(scheduler, shuffles), {job.job for job in scheduler.jobs_of(group)}
         held.count()
+        _wait_for_status(scheduler)
         jobs = _ended(lambda: scheduler.jobs_of(group), before)
         if scheduler.is_local:  # rows stay in their one place, which Spark's own records forget after a failed fetch
             before = {job.job for job in jobs}
@@ -46,6 +48,14 @@ def local_checkpoint(frame: DataFrame, scheduler: Scheduler) -> tuple[DataFrame,
         rows.unpersist(False)
         raise
     return held, rows
+
+
+def _wait_for_status(scheduler: Scheduler) -> None:
+    """Until Spark's status has heard of all that has happened."""
+    try:
+        scheduler.wait_for_status(_STATUS_SECONDS)
+    except Exception as error:
+        raise DrawnTwice(f"Spark's status was more than {_STATUS_SECONDS:g} s late: {error}") from error
 
 
 def check_drawn_once(jobs: Iterable[JobView], before: set[int], holders: Iterable[tuple[str, ...]]) -> None:

@@ -65,7 +65,6 @@ class Observer:
                 "ExecutorsLost", executors=sorted(gone), nodes=sorted({self.state.executors[one] for one in gone})
             )
             self._lost_in_vain.clear()
-            self._replans.clear()
         self.state.executors = executors
 
     def see_cancelled(self, now: float) -> None:
@@ -390,6 +389,7 @@ class Observer:
         """
         assert run.planned is not None
         name, values = run.stage.name, run.planned.values
+        self._replans.pop(name, None)
         if run.map_side or before in (None, values) or self.state.is_deterministic(run.stage):
             return
         if len(self.state.core.unfinished(name)) < run.stage.partitions:

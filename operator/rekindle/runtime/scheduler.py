@@ -151,9 +151,15 @@ class Scheduler:
         for job in tracker.getJobIdsForGroup(group):
             info = tracker.getJobInfo(job)
             stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info else []
-            is_quiet = info is not None and info.status != "RUNNING" and not any(s and s.numActiveTasks for s in stages)
+            is_quiet = (
+                info is not None and info.status != "RUNNING" and not any(s and s.numActiveTasks > 0 for s in stages)
+            )
             views.append(JobView(job, is_quiet, any(s and s.currentAttemptId > 0 for s in stages)))
         return views
+
+    def wait_for_status(self, seconds: float) -> None:
+        """Until it has heard of all that has happened. Raises an error of py4j's after that long."""
+        self._jsc.listenerBus().waitUntilEmpty(int(1000 * seconds))
 
     def holders_of(self, rdd: int) -> list[tuple[str, ...]]:
         """Per partition of a persisted RDD that executors hold: which of them do."""

@@ -32,11 +32,13 @@ def settings_of(frame: DataFrame) -> dict[str, str]:
 
 
 def shuffles_of(jrdd: Any) -> list[Any]:
-    """Spark's shuffle dependencies in the lineage of a Java RDD, nearest first. Empty: no map side.
-
-    Does not look behind persisted RDDs: their shuffles belong to the stage that made them.
-    """
+    """Spark's shuffle dependencies in the lineage of a Java RDD, nearest first. Empty: no map side."""
     return list(_shuffle_dependencies(jrdd, beyond=True))
+
+
+def own_shuffles_of(jrdd: Any) -> list[Any]:
+    """Those of them that are not behind rows which were stored or cached here."""
+    return list(_shuffle_dependencies(jrdd, beyond=True, stop_at=OURS))
 
 
 def read_shuffles_of(jrdd: Any) -> list[Any]:
@@ -161,12 +163,12 @@ def has_barrier(jrdd: Any, shuffles: Iterable[Any]) -> bool:
     return any(bool(rdd.isBarrier()) for rdd in (jrdd, *(one.rdd() for one in shuffles)))
 
 
-def _shuffle_dependencies(jrdd: Any, *, beyond: bool) -> Iterator[Any]:
+def _shuffle_dependencies(jrdd: Any, *, beyond: bool, stop_at: str = "") -> Iterator[Any]:
     seen: set[int] = set()
     pending = [jrdd]
     while pending:
         rdd = pending.pop()
-        if rdd.id() in seen:
+        if rdd.id() in seen or (stop_at and str(rdd.name()) == stop_at):
             continue
         seen.add(rdd.id())
         dependencies = rdd.dependencies()

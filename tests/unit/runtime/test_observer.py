@@ -306,3 +306,15 @@ def test_a_stored_partition_that_is_being_made_again_is_not_lost_twice():
         core.finish("numbers[0]")
     with pytest.raises(StoreRefused, match=r"numbers/0 has been made, and was lost, 5 times: gone"):
         observer._see_partitions_lost("numbers", [ResultPartitionID("numbers", 0)], "gone", 10.0)
+
+
+def test_only_plannings_that_fail_one_after_the_other_are_too_many():
+    state, run, _ = holding()
+    observer = Observer(state)
+    run.raised, run.map_side = CachedResultFailed(state.graph.stage("weather"), DrawnTwice("twice")), True
+    run.error = PipelineFailed("its function raised CachedResultFailed", remedy="mend it")
+    for _ in range(4):
+        observer.see_stage(run, 10.0)
+        observer.see_stage(run, 11.0)
+        run.planned = SimpleNamespace(values="v")
+        observer.see_planned(run, None, 12.0)
