@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -41,7 +42,6 @@ def run_once(contender: str, partitions: int) -> dict[str, float]:
     from rekindle.pipeline import FileSink, Pipeline
 
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.pyspark.python", sys.executable)
     if contender == "Rekindle":
         builder = rekindle.configure(builder, options={"speculation.enabled": "true"})
     spark = builder.getOrCreate()
@@ -92,7 +92,8 @@ def main() -> int:
     found: dict[str, list[dict[str, float]]] = {contender: [] for contender in CONTENDERS}
     for number, contender in interleaved(CONTENDERS, range(1, options.rounds + 1)):
         command = [sys.executable, __file__, "--contender", contender, "--partitions", str(options.partitions)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True, timeout=1800)
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800)
         found[contender].append(json.loads(done.stdout.splitlines()[-1]))
         said = {name: f"{1000 * value:.1f} ms" for name, value in found[contender][-1].items()}
         print(f"   round {number}  {contender}: {said}", flush=True)
