@@ -15,69 +15,67 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import psutil
+from pyspark.sql import DataFrame, SparkSession
 
+import rekindle
 from benchmarks.bench import interleaved
+from benchmarks.cpu import CpuSampler
+from benchmarks.results import Spread, markdown
+from rekindle.pipeline import FileSink, Pipeline
 
 CONTENDERS = ("Rekindle", "plain Spark")
 ROWS = 4
 
 
 def run_once(contender: str, partitions: int) -> dict[str, float]:
-    """In this process: {"seconds": for each task, "core_seconds": for each task}."""
-    from pyspark.sql import DataFrame, SparkSession
-
-    import rekindle
-    from rekindle.pipeline import FileSink, Pipeline
-
+    """In this process and its session: {"seconds": for each task, "core_seconds": for each task}."""
     builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
     if contender == "Rekindle":
         builder = rekindle.configure(builder, options={"speculation.enabled": "true"})
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory() as folder:
+        write(spark, 20, f"{folder}/warm")
+        began = time.monotonic()
+        with CpuSampler(os.getsid(0)) as used:
+            if contender == "Rekindle":
+                run_pipeline(spark, partitions, folder)
+            else:
+                write(spark, partitions, f"{folder}/out")
+        seconds = time.monotonic() - began
+    spark.stop()
+    tasks = 2 * partitions if contender == "Rekindle" else partitions
+    return {"seconds": seconds / tasks, "core_seconds": used.seconds / tasks}
 
+
+def run_pipeline(spark: SparkSession, partitions: int, folder: str) -> None:
+    pipeline = Pipeline("tasks", default_partitions=partitions)
+
+    @pipeline.source
+    def numbers(spark: SparkSession) -> DataFrame:
+        """A few for each partition."""
+        return spark.range(0, partitions * ROWS, 1, partitions)
+
+    pipeline.sink(FileSink(f"{folder}/out"), pointwise=True, name="out")(lambda numbers: numbers)
+    pipeline.run(spark, store=f"{folder}/store")
+
+
+def write(spark: SparkSession, partitions: int, folder: str) -> None:
     def same(batches: Iterator[Any]) -> Iterator[Any]:
         yield from batches
 
-    with tempfile.TemporaryDirectory() as folder:
-        spark.range(0, 20 * ROWS, 1, 20).mapInArrow(same, "id long").write.parquet(f"{folder}/warm")
-        began, used = time.monotonic(), _cpu()
-        if contender == "Rekindle":
-            pipeline = Pipeline("tasks", default_partitions=partitions)
-
-            @pipeline.source
-            def numbers(spark: SparkSession) -> DataFrame:
-                """A few for each partition."""
-                return spark.range(0, partitions * ROWS, 1, partitions)
-
-            pipeline.sink(FileSink(f"{folder}/out"), pointwise=True, name="out")(lambda numbers: numbers)
-            pipeline.run(spark, store=f"{folder}/store")
-            tasks = 2 * partitions
-        else:
-            frame = spark.range(0, partitions * ROWS, 1, partitions).mapInArrow(same, "id long")
-            frame.write.parquet(f"{folder}/out")
-            tasks = partitions
-        took = {"seconds": (time.monotonic() - began) / tasks, "core_seconds": (_cpu() - used) / tasks}
-    spark.stop()
-    return took
-
-
-def _cpu() -> float:
-    """Core-seconds of this process and all it has started, as far as they live."""
-    me = psutil.Process()
-    times = [process.cpu_times() for process in (me, *me.children(recursive=True))]
-    return sum(one.user + one.system for one in times)
+    spark.range(0, partitions * ROWS, 1, partitions).mapInArrow(same, "id long").write.parquet(folder)
 
 
 def main() -> int:
@@ -91,21 +89,30 @@ def main() -> int:
         return 0
     found: dict[str, list[dict[str, float]]] = {contender: [] for contender in CONTENDERS}
     for number, contender in interleaved(CONTENDERS, range(1, options.rounds + 1)):
-        command = [sys.executable, __file__, "--contender", contender, "--partitions", str(options.partitions)]
-        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800)
-        found[contender].append(json.loads(done.stdout.splitlines()[-1]))
-        said = {name: f"{1000 * value:.1f} ms" for name, value in found[contender][-1].items()}
-        print(f"   round {number}  {contender}: {said}", flush=True)
-    print("\n| each task, ms | seconds | core-seconds |\n| --- | ---: | ---: |")
-    for contender, runs in found.items():
-        cells = [_cell([1000 * run[name] for run in runs]) for name in ("seconds", "core_seconds")]
-        print(f"| {contender} | {' | '.join(cells)} |")
+        found[contender].append(in_a_session_of_its_own(contender, options.partitions))
+        said = ", ".join(f"{1000 * value:.1f} ms" for value in found[contender][-1].values())
+        print(f"   round {number}  {contender}: {said} of cores", flush=True)
+    rows = [
+        (contender, *(spread(runs, name) for name in ("seconds", "core_seconds"))) for contender, runs in found.items()
+    ]
+    print("\n" + markdown(("each task", "ms", "core-ms"), rows))
     return 0
 
 
-def _cell(values: list[float]) -> str:
-    return f"{statistics.median(values):.1f} ({min(values):.1f} – {max(values):.1f})"
+def in_a_session_of_its_own(contender: str, partitions: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--contender", contender, "--partitions", str(partitions)]
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, check=True, timeout=1800, start_new_session=True
+    )
+    measured: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return measured
+
+
+def spread(runs: list[dict[str, float]], name: str) -> Spread:
+    """In thousandths."""
+    values = [1000 * run[name] for run in runs]
+    return Spread(median(values), min(values), max(values), len(values))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,9 @@ from pyspark.sql.functions import broadcast
 import rekindle
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed, StoreRefused
+from rekindle.runtime.journal import read_run
+from rekindle.runtime.store import Store
+from tests.spark.removing import map_outputs_to_come, removing
 
 
 @pytest.fixture(scope="module")
@@ -43,24 +45,8 @@ def lose_cached_blocks(spark: SparkSession) -> int:
 @pytest.mark.parametrize("beside", ["read by tasks", "read by a broadcast"])
 def test_cached_rows_that_are_lost_are_made_again_with_all_that_was_made_of_them(spark, tmp_path, beside):
     """They are tosses of coins: rows made again by Spark alone would fit none of those that were read before."""
-    pipeline = Pipeline("tosses", default_partitions=2)
+    pipeline = tosses(tmp_path)
     lost: list[int] = []
-
-    @pipeline.source(partition_by="id")
-    def numbers(spark: SparkSession) -> DataFrame:
-        return spark.range(1000)
-
-    @pipeline.stage(exchange="cached")
-    def tossed(numbers: DataFrame) -> DataFrame:
-        return numbers.mapInArrow(toss, "id long, high boolean")
-
-    @pipeline.sink(FileSink(str(tmp_path / "low")), partition_by="id")
-    def low(tossed: DataFrame) -> DataFrame:
-        return tossed.where("not high").select("id")
-
-    @pipeline.stage(partition_by="id")
-    def counted(tossed: DataFrame) -> DataFrame:
-        return tossed.where("not high").select("id")
 
     @pipeline.sink(FileSink(str(tmp_path / "high")), partition_by="id")
     def high(tossed: DataFrame, counted: DataFrame) -> DataFrame:
@@ -72,31 +58,14 @@ def test_cached_rows_that_are_lost_are_made_again_with_all_that_was_made_of_them
 
     pipeline.run(spark, store=tmp_path / "store")
     assert lost == [1]
-    ids = [row["id"] for name in ("low", "high") for row in spark.read.parquet(str(tmp_path / name)).collect()]
-    assert sorted(ids) == list(range(1000))
+    assert sorted(ids(spark, tmp_path)) == list(range(1000))
 
 
 @pytest.mark.requirement("S7-7")
 def test_cached_rows_are_not_tossed_again_for_a_lost_input_that_comes_out_the_same(spark, tmp_path):
     """One sink has read them; what the other reads beside them is lost, and made again, the same."""
-    pipeline = Pipeline("spared", default_partitions=2)
+    pipeline = tosses(tmp_path, deterministic=True)
     lost: list[Path] = []
-
-    @pipeline.source(partition_by="id", deterministic=True)
-    def numbers(spark: SparkSession) -> DataFrame:
-        return spark.range(1000)
-
-    @pipeline.stage(exchange="cached")
-    def tossed(numbers: DataFrame) -> DataFrame:
-        return numbers.mapInArrow(toss, "id long, high boolean")
-
-    @pipeline.sink(FileSink(str(tmp_path / "low")), partition_by="id")
-    def low(tossed: DataFrame) -> DataFrame:
-        return tossed.where("not high").select("id")
-
-    @pipeline.stage(partition_by="id")
-    def counted(tossed: DataFrame) -> DataFrame:
-        return tossed.where("not high").select("id")
 
     @pipeline.sink(FileSink(str(tmp_path / "high")), partition_by="id")
     def high(tossed: DataFrame, counted: DataFrame, numbers: DataFrame) -> DataFrame:
@@ -107,8 +76,35 @@ def test_cached_rows_are_not_tossed_again_for_a_lost_input_that_comes_out_the_sa
 
     pipeline.run(spark, store=tmp_path / "store")
     assert lost
-    ids = [row["id"] for name in ("low", "high") for row in spark.read.parquet(str(tmp_path / name)).collect()]
-    assert sorted(ids) == list(range(1000))
+    assert sorted(ids(spark, tmp_path)) == list(range(1000))
+
+
+def tosses(folder: Path, *, deterministic: bool | None = None) -> Pipeline:
+    """A coin for each number, cached, and who reads it first; a sink `high` is still to come."""
+    pipeline = Pipeline("tosses", default_partitions=2)
+
+    @pipeline.source(partition_by="id", deterministic=deterministic)
+    def numbers(spark: SparkSession) -> DataFrame:
+        return spark.range(1000)
+
+    @pipeline.stage(exchange="cached")
+    def tossed(numbers: DataFrame) -> DataFrame:
+        return numbers.mapInArrow(toss, "id long, high boolean")
+
+    @pipeline.sink(FileSink(str(folder / "low")), partition_by="id")
+    def low(tossed: DataFrame) -> DataFrame:
+        return tossed.where("not high").select("id")
+
+    @pipeline.stage(partition_by="id")
+    def counted(tossed: DataFrame) -> DataFrame:
+        return tossed.where("not high").select("id")
+
+    return pipeline
+
+
+def ids(spark: SparkSession, folder: Path) -> list[int]:
+    """Of both sinks."""
+    return [row["id"] for name in ("low", "high") for row in spark.read.parquet(str(folder / name)).collect()]
 
 
 def toss(batches):
@@ -144,16 +140,6 @@ def test_an_error_in_the_code_of_a_cached_stage_is_told_as_its_own(spark, tmp_pa
 
 @pytest.mark.requirement("S6-24")
 def test_where_a_failed_fetch_excludes_the_only_executor_the_stage_waits_until_it_may_run_again(spark, tmp_path):
-    scratch = Path(spark.sparkContext.getConf().get("spark.local.dir"))
-    over, removed = threading.Event(), threading.Event()
-    others = set(scratch.glob("blockmgr-*/*/shuffle_*.data"))
-
-    def remove_one() -> None:
-        while not over.wait(0.01) and not removed.is_set():
-            for file in set(scratch.glob("blockmgr-*/*/shuffle_*.data")) - others:
-                file.unlink(missing_ok=True)
-                removed.set()
-
     pipeline = Pipeline("excluded", default_partitions=2)
 
     @pipeline.source(partition_by="id", deterministic=True)
@@ -161,29 +147,21 @@ def test_where_a_failed_fetch_excludes_the_only_executor_the_stage_waits_until_i
         return spark.range(0, 100_000, 1, 2)
 
     pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True, name="out")(lambda numbers: numbers)
-    thread = threading.Thread(target=remove_one)
-    thread.start()
-    try:
+    with removing(map_outputs_to_come(spark), once=True) as removed:
         pipeline.run(spark, store=tmp_path / "store")
-    finally:
-        over.set()
-        thread.join()
     assert removed.is_set()
-    journal = "".join(file.read_text() for file in (tmp_path / "store").glob("**/journal/*.jsonl"))
-    assert '"StageWaits"' in journal
+    assert "StageWaits" in {record.get("note") for record in read_run(Store.at(tmp_path / "store"))}
     assert spark.read.parquet(str(tmp_path / "out")).distinct().count() == 100_000
 
 
 @pytest.mark.requirement("S7-14")
 def test_a_stored_result_that_is_gone_each_time_is_not_made_for_ever(spark, tmp_path):
     """As where the driver lacks the volume that executors write to."""
-    over = threading.Event()
+    store = tmp_path / "store"
 
-    def remove() -> None:
-        while not over.wait(0.01):
-            for manifest in (tmp_path / "store").glob("**/numbers/manifests/*.json"):
-                for file in (tmp_path / "store").glob(f"**/data/numbers/.attempt-{manifest.stem}-*/*.parquet"):
-                    file.unlink(missing_ok=True)
+    def committed() -> Iterator[Path]:
+        for manifest in store.glob("**/numbers/manifests/*.json"):
+            yield from store.glob(f"**/data/numbers/.attempt-{manifest.stem}-*/*.parquet")
 
     pipeline = Pipeline("gone", default_partitions=2)
 
@@ -192,11 +170,6 @@ def test_a_stored_result_that_is_gone_each_time_is_not_made_for_ever(spark, tmp_
         return spark.range(10)
 
     pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True, name="out")(lambda numbers: numbers)
-    thread = threading.Thread(target=remove)
-    thread.start()
-    try:
-        with pytest.raises(StoreRefused, match=r"(?s)numbers/\d has been made, and was lost, 5 times.*same volumes"):
-            pipeline.run(spark, store=tmp_path / "store")
-    finally:
-        over.set()
-        thread.join()
+    says = r"(?s)numbers/\d has been made, and was lost, 5 times.*same volumes"
+    with removing(committed), pytest.raises(StoreRefused, match=says):
+        pipeline.run(spark, store=store)

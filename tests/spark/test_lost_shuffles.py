@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +11,9 @@ from pyspark.sql.functions import rand
 import rekindle
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.journal import read_run
+from rekindle.runtime.store import Store
+from tests.spark.removing import map_outputs_to_come, removing
 
 
 @pytest.fixture(scope="module")
@@ -32,14 +33,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def test_map_outputs_that_nobody_can_fetch_end_the_run_as_they_would_end_a_job_of_sparks(
     spark, tmp_path, deterministic
 ):
-    scratch = Path(spark.sparkContext.getConf().get("spark.local.dir"))
-    over = threading.Event()
-
-    def remove() -> None:
-        while not over.wait(0.01):
-            for file in scratch.glob("blockmgr-*/*/shuffle_*.data"):
-                file.unlink(missing_ok=True)
-
     pipeline = Pipeline("unreachable", default_partitions=2)
 
     @pipeline.source(partition_by="id", deterministic=deterministic)
@@ -47,32 +40,19 @@ def test_map_outputs_that_nobody_can_fetch_end_the_run_as_they_would_end_a_job_o
         return spark.range(0, 100_000, 1, 2)
 
     pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True, name="out")(lambda numbers: numbers)
-    thread = threading.Thread(target=remove)
-    thread.start()
-    try:
-        with pytest.raises(
+    with (
+        removing(map_outputs_to_come(spark)),
+        pytest.raises(
             PipelineFailed, match=r"(?s)stage numbers: what executors hold for it was lost.* 5 times.*executors reach"
-        ):
-            pipeline.run(spark, store=tmp_path / "store")
-    finally:
-        over.set()
-        thread.join()
+        ),
+    ):
+        pipeline.run(spark, store=tmp_path / "store")
 
 
 @pytest.mark.requirement("S6-10")
 def test_cached_rows_that_were_made_of_a_shuffle_half_of_which_was_lost_meanwhile_are_made_anew(spark, tmp_path):
     """Each number is dealt to another partition each time: of two shuffles, some numbers would be in both."""
-    scratch = Path(spark.sparkContext.getConf().get("spark.local.dir"))
-    over, removed = threading.Event(), threading.Event()
-    others = set(scratch.glob("blockmgr-*/*/shuffle_*.data"))
-    begun = tmp_path / "begun"
-
-    def remove() -> None:
-        while not over.wait(0.01) and not removed.is_set():
-            if begun.exists():
-                for file in set(scratch.glob("blockmgr-*/*/shuffle_*.data")) - others:
-                    file.unlink(missing_ok=True)
-                removed.set()
+    begun, outputs = tmp_path / "begun", map_outputs_to_come(spark)
 
     def first_and_slowly(batches):
         import time
@@ -96,14 +76,8 @@ def test_cached_rows_that_were_made_of_a_shuffle_half_of_which_was_lost_meanwhil
         return numbers.withColumn("at", rand()).repartition(4, "at").mapInArrow(first_and_slowly, "id long, at double")
 
     pipeline.sink(FileSink(str(tmp_path / "out")), partition_by="id", name="out")(lambda dealt: dealt)
-    thread = threading.Thread(target=remove)
-    thread.start()
-    try:
+    with removing(lambda: outputs() if begun.exists() else (), once=True) as removed:
         pipeline.run(spark, store=tmp_path / "store")
-    finally:
-        over.set()
-        thread.join()
     assert removed.is_set()
-    journal = "".join(file.read_text() for file in (tmp_path / "store").glob("**/journal/*.jsonl"))
-    assert '"PlanningFailed"' in journal
+    assert "PlanningFailed" in {record.get("note") for record in read_run(Store.at(tmp_path / "store"))}
     assert sorted(row["id"] for row in spark.read.parquet(str(tmp_path / "out")).collect()) == list(range(1000))

@@ -10,7 +10,7 @@ import time
 
 from rekindle.controller.clock import format_micro_time
 from rekindle.controller.kube import Kube, KubeError, Taken
-from rekindle.controller.resources import LEASE, Object
+from rekindle.controller.resources import LEASE, Object, version_of
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ class LeaseElection:
                 written = await self._kube.replace(LEASE, self._namespace, lease)
             else:
                 written = await self._kube.create(LEASE, self._namespace, lease)
-            self._newest = _version(written)
+            self._newest = version_of(written)
         except Taken:  # somebody was faster, or it was us: a request whose answer is lost is sent twice
             stored = (await self._kube.get(LEASE, self._namespace, self._name))["spec"]
             if (stored.get("holderIdentity"), stored.get("renewTime")) != (self._identity, now):
@@ -111,7 +111,7 @@ class LeaseElection:
 
     def _is_from_a_backup(self, lease: Object) -> bool:
         """Whether versions went back since the Lease was last seen; told once."""
-        version = _version(lease)
+        version = version_of(lease)
         before, self._newest = self._newest, version or self._newest
         return 0 < version < before
 
@@ -122,8 +122,3 @@ class LeaseElection:
         if version != self._seen:
             self._seen, self._seen_at = version, now
         return now - self._seen_at > float(lease["spec"].get("leaseDurationSeconds") or self._seconds)
-
-
-def _version(lease: Object) -> int:
-    """Ordered whole numbers; 0 for one that is not stored yet."""
-    return int(lease["metadata"].get("resourceVersion", 0))

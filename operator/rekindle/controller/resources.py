@@ -59,6 +59,14 @@ def uid_of(body: Mapping[str, Any]) -> str:
     return str(body["metadata"]["uid"])
 
 
+def version_of(body: Mapping[str, Any]) -> int:
+    """The version of `body`, 0 of one that is not stored yet.
+
+    Kubernetes guarantees since 1.35, and has always kept to it, that these are ordered whole numbers.
+    """
+    return int(body["metadata"].get("resourceVersion", 0))
+
+
 def labels_of(body: Mapping[str, Any]) -> dict[str, str]:
     """The labels of `body`; none is empty."""
     return body["metadata"].get("labels") or {}

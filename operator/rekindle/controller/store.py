@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator
 
-from rekindle.controller.resources import Key, Object, key_of, uid_of
+from rekindle.controller.resources import Key, Object, key_of, uid_of, version_of
 
 
 class ApplicationStore:
@@ -20,7 +20,7 @@ class ApplicationStore:
         """Keep `body`, unless what is there is newer."""
         key = key_of(body)
         there = self._bodies.get(key)
-        if there is not None and _version(there) > _version(body):
+        if there is not None and version_of(there) > version_of(body):
             return
         if "deletionTimestamp" in body["metadata"] and not body["metadata"].get("finalizers"):
             self.remove(body)  # it is gone with this very change
@@ -46,12 +46,12 @@ class ApplicationStore:
         for body in listed:
             present.add(uid_of(body))
             there = self._bodies.get(key_of(body))
-            if there is not None and _version(body) < _version(there) <= int(version):
+            if there is not None and version_of(body) < version_of(there) <= int(version):
                 raise RuntimeError(f"{key_of(body)} is as it was before: the cluster was restored from a backup")
             self.put(body)
         for body in self:
             mine = namespace in (None, body["metadata"]["namespace"])
-            if mine and uid_of(body) not in present and _version(body) <= int(version):
+            if mine and uid_of(body) not in present and version_of(body) <= int(version):
                 self.remove(body)
 
     def __iter__(self) -> Iterator[Object]:
@@ -59,8 +59,3 @@ class ApplicationStore:
 
     def __len__(self) -> int:
         return len(self._bodies)
-
-
-def _version(body: Object) -> int:
-    """Kubernetes guarantees since 1.35, and has always kept to it, that these are ordered whole numbers."""
-    return int(body["metadata"]["resourceVersion"])

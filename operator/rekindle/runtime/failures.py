@@ -77,19 +77,12 @@ def classify_task_error(text: str, stage: Stage, partition: int | None, results:
     lost = _unreadable(text, stage, results)
     if lost is not None:
         message = f"{lost} cannot be read: {_headline(text)}"
-        return Failure(
-            FailureCause(FailureKind.PARTITION, message, lost),
-            _pipeline_failed(message, stage, partition, text),
-            partition,
-        )
+        cause = FailureCause(FailureKind.PARTITION, message, lost)
+        return Failure(cause, _pipeline_failed(message, stage, partition, text), partition)
     thrown = _THROWN.match(text)
     said_by_spark = thrown[1] if thrown else text.split("\n", 1)[0]
-    if any(mark in said_by_spark for mark in _INFRASTRUCTURE):
-        return _infrastructure(text, stage, partition)
-    message = _headline(text)
-    return Failure(
-        FailureCause(FailureKind.TASK, message), _pipeline_failed(message, stage, partition, text), partition
-    )
+    is_infrastructure = any(mark in said_by_spark for mark in _INFRASTRUCTURE)
+    return _failure(FailureKind.INFRASTRUCTURE if is_infrastructure else FailureKind.TASK, text, stage, partition)
 
 
 def _unreadable(text: str, stage: Stage, results: Results) -> ResultPartitionID | None:
@@ -107,7 +100,7 @@ def classify_job_error(error: BaseException, stage: Stage, results: Results) -> 
     """The failure behind a Spark job that ended although nobody cancelled it."""
     text = _text_of(error)
     if _is_nowhere(text) or is_indeterminate(error):
-        return _infrastructure(text, stage, None)
+        return _failure(FailureKind.INFRASTRUCTURE, text, stage, None)
     match = _TASK.search(text)
     failure = classify_task_error(_most_recent(text), stage, int(match[1]) if match else None, results)
     kills = _KILLS_ITS_EXECUTOR in _most_recent(text).split("\n", 1)[0]
@@ -125,7 +118,7 @@ def classify_planning_error(error: BaseException, stage: Stage, results: Results
         return None
     text = _text_of(error)
     if _is_nowhere(text):
-        return _infrastructure(text, stage, None)
+        return _failure(FailureKind.INFRASTRUCTURE, text, stage, None)
     failure = classify_task_error(_most_recent(text), stage, None, results)
     return failure if failure.cause.kind is not FailureKind.TASK else None
 
@@ -141,9 +134,9 @@ def _is_nowhere(text: str) -> bool:
     return _NOWHERE.match(text) is not None and user_traceback(text) is None
 
 
-def _infrastructure(text: str, stage: Stage, partition: int | None) -> Failure:
+def _failure(kind: FailureKind, text: str, stage: Stage, partition: int | None) -> Failure:
     message = _headline(text)
-    cause = FailureCause(FailureKind.INFRASTRUCTURE, message)
+    cause = FailureCause(kind, message)
     return Failure(cause, _pipeline_failed(message, stage, partition, text), partition)
 
 

@@ -52,9 +52,11 @@ def local_checkpoint(frame: DataFrame, scheduler: Scheduler) -> tuple[DataFrame,
 
 def _wait_for_status(scheduler: Scheduler) -> None:
     """Until Spark's status has heard of all that has happened."""
+    from py4j.protocol import Py4JError
+
     try:
         scheduler.wait_for_status(_STATUS_SECONDS)
-    except Exception as error:
+    except Py4JError as error:
         raise DrawnTwice(f"Spark's status was more than {_STATUS_SECONDS:g} s late: {error}") from error
 
 

@@ -111,19 +111,23 @@ class Observer:
         failure = self._why_not_planned(run, run.raised or error)
         if failure is not None and failure.fatal:
             raise failure.error
-        if failure is not None and failure.cause.partition is not None:
-            self._see_unreadable(run, failure.cause.partition, failure.cause.message, now)
-        elif isinstance(error, InputLost) or failure is not None:
-            self._replans[run.stage.name] += 1
-        else:
+        if failure is None and not isinstance(error, InputLost):
             raise error
         reason = failure.cause.message if failure is not None else error.message
         self.state.note("PlanningFailed", stage=run.stage.name, reason=reason)
-        again = self._replans[run.stage.name]
-        if again > len(_REPLAN_PAUSES):
-            raise failure.error if failure is not None else error
-        if again:
-            self.state.plan_after[run.stage.name] = time.monotonic() + _REPLAN_PAUSES[again - 1]
+        lost = failure.cause.partition if failure is not None else None
+        if lost is not None and not self._see_cached_rows_gone(run, lost, reason, now):
+            self._see_partitions_lost(lost.vertex, [lost], reason, now)
+        if lost is None:
+            self._plan_later(run.stage.name, failure.error if failure is not None else error)
+
+    def _plan_later(self, stage: str, error: RekindleError) -> None:
+        """Raises `error` where the stage was planned often enough."""
+        again = self._replans[stage]
+        if again == len(_REPLAN_PAUSES):
+            raise error
+        self._replans[stage] += 1
+        self.state.plan_after[stage] = time.monotonic() + _REPLAN_PAUSES[again]
 
     def _why_not_planned(self, run: StageRun, raised: BaseException) -> Failure | None:
         """None where it was nothing of Spark's."""
@@ -138,21 +142,24 @@ class Observer:
             return Failure(ev.FailureCause(ev.FailureKind.INFRASTRUCTURE, str(raised.error)), told)
         return classify_job_error(raised.error, raised.stage, self.state)
 
-    def _see_unreadable(self, run: StageRun, lost: ResultPartitionID, reason: str, now: float) -> None:
-        """A stored or a cached partition that the stage could not read. Cached rows are made again for whoever reads
-        them, so what came of them inside the stage, and between the two, is taken for lost with them."""
-        if lost.vertex not in cached_inputs(self.state.graph, run.stage):
-            self._see_partitions_lost(lost.vertex, [lost], reason, now)
-            return
+    def _see_cached_rows_gone(self, run: StageRun, lost: ResultPartitionID, reason: str, now: float) -> bool:
+        """Whether that is what the stage could not read: no failure of a task's, but an executor's end.
+
+        Cached rows are made again for whoever reads them, so what came of them inside the stage, and between the two,
+        is taken for lost with them.
+        """
+        read = cached_inputs(self.state.graph, run.stage)
+        if lost.vertex not in read:
+            return False
         self._count_loss(run, reason)
-        cached = [
-            name
-            for name in cached_inputs(self.state.graph, run.stage)
-            if name == lost.vertex or lost.vertex in cached_inputs(self.state.graph, self.state.graph.stage(name))
+        between = [
+            name for name in read if lost.vertex in cached_inputs(self.state.graph, self.state.graph.stage(name))
         ]
-        again = [*cached, map_vertex(run.stage.name)] if has_map_side(run.stage) else cached
+        inside = [map_vertex(run.stage.name)] if has_map_side(run.stage) else []
+        again = tuple(ResultPartitionID(name, 0) for name in (lost.vertex, *between, *inside))
         self.state.note("PartitionsLost", stage=lost.vertex, partitions=[0], reason=reason)
-        self.state.see(ev.PartitionsLost(tuple(ResultPartitionID(name, 0) for name in again), reason), now)
+        self.state.see(ev.PartitionsLost(again, reason), now)
+        return True
 
     def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
         """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
@@ -183,39 +190,35 @@ class Observer:
         if task.status == "FAILED" and self.state.bindings.first_failure(task):
             failure = classify_task_error(task.error or "", run.stage, task.partition, self.state)
             self.state.last_failure = failure
-            if not self._see_cached_rows_gone(run, failure, now):
+            lost = failure.cause.partition
+            if lost is None or not self._see_cached_rows_gone(run, lost, failure.cause.message, now):
                 self.state.see(ev.AttemptFailed(attempt, failure.cause), now)
 
-    def _see_cached_rows_gone(self, run: StageRun, failure: Failure, now: float) -> bool:
-        """Whether that is what a task failed of: an executor's end, and nothing that counts against the task."""
-        lost = failure.cause.partition
-        if lost is None or lost.vertex not in cached_inputs(self.state.graph, run.stage):
-            return False
-        self._see_unreadable(run, lost, failure.cause.message, now)
-        return True
-
     def _see_ended(self, run: StageRun, job: SparkJob, now: float) -> None:
-        """A Spark job that failed although nobody cancelled it: Spark has given up."""
+        """A Spark job that this driver has not cancelled."""
         if job.cancelled:
             return
         if job.error is None:
             self.state.bindings.take_from(job)
             return
-        failure = classify_job_error(job.error, run.stage, self.state)
+        self._see_given_up(run, job, job.error, now)
+        self._see_job_over(job, now)
+
+    def _see_given_up(self, run: StageRun, job: SparkJob, error: BaseException, now: float) -> None:
+        """Spark has tried it as often as it may."""
+        failure = classify_job_error(error, run.stage, self.state)
         copy = next((copy for copy in run.copies if copy.job is job), None)
         if copy is not None:
             self._see_copy_failed(run, copy, failure, now)
-            self._see_job_over(job, now)
             return
         self.state.last_failure = failure
-        if run.map_side and is_indeterminate(job.error):
+        if run.map_side and is_indeterminate(error):
             self._see_map_side_lost(run, "map outputs were lost that could come out differently", now)
-            self._see_job_over(job, now)
             return
         if failure.fatal:
             raise failure.error
-        if self._see_cached_rows_gone(run, failure, now):
-            self._see_job_over(job, now)
+        lost = failure.cause.partition
+        if lost is not None and self._see_cached_rows_gone(run, lost, failure.cause.message, now):
             return
         if failure.cause.kind is ev.FailureKind.INFRASTRUCTURE:
             self._count_loss(run, failure.cause.message)
@@ -225,7 +228,6 @@ class Observer:
         live = next((one for one in executions if not one.state.is_terminal), None)
         if live is not None:
             self.state.see(ev.AttemptFailed(live.attempt_id, failure.cause), now)
-        self._see_job_over(job, now)
 
     def _see_copy_failed(self, run: StageRun, copy: CopyJob, failure: Failure, now: float) -> None:
         """Its original goes on, and may be none the worse: a copy that Spark has given up fails alone."""

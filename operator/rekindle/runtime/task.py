@@ -170,7 +170,7 @@ def _leave_modules_alone() -> None:
     What is there when the first task begins is taken for modules from then on: what of its functions refers to itself
     stays as long as the worker does.
     """
-    import numpy  # noqa: F401
+    import numpy  # noqa: F401  # both are among what is to be left alone, and nobody has needed them yet
     import pyarrow.parquet  # noqa: F401
 
     if gc.get_freeze_count() == 0:
