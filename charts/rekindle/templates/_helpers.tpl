@@ -35,3 +35,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   resources: [events]
   verbs: [create]
 {{- end }}
+
+{{/* on, dry-run or off: without Node objects nothing can be blocked. */}}
+{{- define "rekindle.nodeBlocks" -}}
+{{- if not (and .Values.watchNodes .Values.nodeBlocks.enabled) }}off{{ else if .Values.nodeBlocks.dryRun }}dry-run{{ else }}on{{ end -}}
+{{- end }}
+
+{{- define "rekindle.blockableNodes" -}}
+{{- $pairs := list }}
+{{- range $label, $value := .Values.nodeBlocks.nodeSelector }}{{ $pairs = append $pairs (printf "%s=%s" $label $value) }}{{ end -}}
+{{ join "," $pairs }}
+{{- end }}

@@ -72,6 +72,7 @@ _DEFINITIONS: dict[Kind, _Definition] = {
             _column("Node", ".spec.node"),
             _column("Action", ".spec.action"),
             _column("Active", ".status.active", "boolean"),
+            _column("Reason", ".status.conditions[?(@.type=='Active')].reason"),
             _column("End", ".spec.end"),
             _AGE,
             _column("Cause", ".spec.cause", wide=True),

@@ -75,6 +75,9 @@ class NodeBlockSpec(ApiModel):
     )
     """The applications that asked for the block, as namespace/name. Empty: a person did."""
 
+    remove_when_done: bool = False
+    """Remove the block when the last of the applications that asked for it has ended, though its end is later."""
+
     @field_validator("applications")
     @classmethod
     def _each_once(cls, value: list[str]) -> list[str]:
@@ -106,11 +109,12 @@ class NodeBlockStatus(ApiModel):
     """Whether the node is blocked by this object now."""
 
     conditions: list[BlockCondition] = Field(default_factory=list)
-    """Active, and why not: not begun, over, too many nodes blocked already, no such node."""
+    """Active, and why not: NotBegun, Over, ApplicationsEnded, NoSuchNode, NodeNotSelected, TooManyBlocked, DryRun,
+    Refused, SpecInvalid."""
 
 
 class NodeBlock(ApiModel):
-    """A node that gets no new Spark tasks for a while. Not acted on yet: what is written here changes nothing."""
+    """A node that gets no new Spark tasks for a while (FLIP-224's MARK_BLOCKED)."""
 
     api_version: Literal["rekindle.dev/v1beta2"]
     """The version of this schema."""

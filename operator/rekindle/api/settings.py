@@ -111,6 +111,9 @@ class BlocklistSpec(ApiModel):
     max_blocked_share: Ratio = Decimal("0.2")
     """At most this share of the nodes is blocked at a time, rounded up; never the last one."""
 
+    remove_when_done: OnKubernetes[bool] = False
+    """Blocks that nobody but this application asked for are removed when it has ended."""
+
 
 class RecoverySpec(ApiModel):
     """What is restarted after a failure, how often, and where results are stored (FLIP-1)."""

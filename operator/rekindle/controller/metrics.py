@@ -53,6 +53,13 @@ class Metrics:
             "rekindle_reconcile_seconds", "Seconds of a look at an application.", registry=self.registry
         )
         self._queue_depth = Gauge("rekindle_queue_depth", "Applications waiting for a look.", registry=self.registry)
+        self.blocked_nodes = Gauge("rekindle_blocked_nodes", "Nodes that are blocked now.", registry=self.registry)
+        self.node_block_changes = Counter(
+            "rekindle_node_block_changes",
+            "What became of NodeBlocks: in force (NodeBlocked), or not and why.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
 
     def watch(self, tally: Tally = dict, queue_depth: Callable[[], float] = lambda: 0) -> None:

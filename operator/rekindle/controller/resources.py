@@ -35,6 +35,7 @@ CONFIG_MAP = Resource("v1", "ConfigMap", "configmaps")
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io/v1", "Event", "events")
 SPARK_APPLICATION = Resource(API_VERSION, "SparkApplication", "sparkapplications")
+NODE_BLOCK = Resource(API_VERSION, "NodeBlock", "nodeblocks", namespaced=False)
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,6 +5,8 @@ import socket
 import uuid
 from dataclasses import dataclass, field
 
+from rekindle.controller.blocks.settings import BlockSettings
+
 
 @dataclass(frozen=True, slots=True)
 class OperatorSettings:
@@ -30,6 +32,9 @@ class OperatorSettings:
 
     workers: int = 10
     """Applications looked at at the same time."""
+
+    blocks: BlockSettings = field(default_factory=BlockSettings)
+    """What may be blocked, and how; nothing is where Node objects are not followed."""
 
     port: int = 8080
     """Port of /healthz, /readyz and /metrics."""

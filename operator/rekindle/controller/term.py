@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 import kopf
 
+from rekindle.controller.blocks.keeper import BlockKeeper
+from rekindle.controller.blocks.settings import BlockMode
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.handlers import registry_for, settings_of
 from rekindle.controller.informer import Informer, Union
@@ -47,9 +49,12 @@ class Term:
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._queue.add)
         self._reconciler = Reconciler(kube, self._store, self._pods, self._nodes, self._events, metrics)
+        self._blocks: BlockKeeper | None = None
         self._pods.listen(self._pod_changed)
         if self._nodes is not None:
             self._nodes.listen(self._node_changed)
+            if settings.blocks.mode is not BlockMode.OFF:
+                self._blocks = BlockKeeper(kube, self._nodes, settings.blocks, self._events, metrics, self._has_ended)
 
     async def run(self) -> None:
         """Until cancelled, or until a part of it fails."""
@@ -69,8 +74,10 @@ class Term:
                 await informer.wait_until_listed()
             log.info("working: %d pods, %d nodes", len(self._pods), len(self._nodes or ()))
             tasks.create_task(self._queue.run())
+            await self._list_applications()
             tasks.create_task(self._resync())
-            await self._until_served()
+            if self._blocks is not None:
+                tasks.create_task(self._blocks.run())
             tasks.create_task(self._watch_applications())
 
     def standstill(self, now: float) -> float:
@@ -129,11 +136,13 @@ class Term:
             if pod["spec"].get("nodeName") == name and labels_of(pod).get(labels.SPARK_ROLE) == "driver":
                 self._pod_changed(None, pod)
 
-    async def _until_served(self) -> None:
-        """Kopf looks once which kinds there are, and never again."""
+    async def _list_applications(self) -> None:
+        """Until it is known which there are; Kopf, too, looks once which kinds there are, and never again."""
         while True:
             try:
-                await self._kube.list_all(SPARK_APPLICATION, self._settings.scopes[0])
+                for namespace in self._settings.scopes:
+                    listed, version = await self._kube.list_all(SPARK_APPLICATION, namespace)
+                    self._store.replace(listed, version, namespace)
                 return
             except KubeError as error:
                 log.warning("SparkApplications cannot be listed, is the CRD there? %s", error)
@@ -157,6 +166,14 @@ class Term:
             for body in self._store:
                 if not read_status(body).application_state.state.is_terminal:
                     self._queue.add(key_of(body))
+
+    def _has_ended(self, application: str) -> bool:
+        """Whether an application (namespace/name) has ended or is gone; of another operator's it is not known."""
+        namespace, _, name = application.partition("/")
+        if self._settings.namespaces and namespace not in self._settings.namespaces:
+            return False
+        body = self._store.get(Key(namespace, name))
+        return body is None or read_status(body).application_state.state.is_terminal
 
     def _tally(self) -> Counter[tuple[str, str]]:
         """Applications by namespace and state."""

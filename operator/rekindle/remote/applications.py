@@ -13,7 +13,7 @@ from rekindle.api.manifest import ManifestError, load_manifest
 from rekindle.api.unsupported import refusals
 from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken, Unavailable
 from rekindle.controller.reading import read_status
-from rekindle.controller.resources import POD, SPARK_APPLICATION, Object, labels_of, uid_of
+from rekindle.controller.resources import POD, SPARK_APPLICATION, Object, Resource, labels_of, uid_of
 from rekindle.controller.submission import names as labels
 from rekindle.controller.submission.driver_pod import CONTAINER
 
@@ -24,14 +24,15 @@ _EVERY = 1.0
 _AWAY_SECONDS = 300.0
 _MOST_LOG_BYTES = 64 << 20
 _ALL_LINES = 10_000_000
+_UNKNOWN_KIND = ("could not find the requested resource", "404 page not found")
 
 
 class RemoteError(Exception):
     """The cluster did not do what was asked; the message says what and what to do."""
 
 
-def on_cluster(act: Callable[[Kube], Coroutine[Any, Any, T]]) -> T:
-    """Run `act` with a connection. Raises RemoteError."""
+def on_cluster(act: Callable[[Kube], Coroutine[Any, Any, T]], about: Resource = SPARK_APPLICATION) -> T:
+    """Run `act`, which is about objects of that kind, with a connection. Raises RemoteError."""
 
     async def connected() -> T:
         kube = await Kube.connect()
@@ -43,7 +44,7 @@ def on_cluster(act: Callable[[Kube], Coroutine[Any, Any, T]]) -> T:
     try:
         return asyncio.run(connected())
     except KubeError as error:
-        raise RemoteError(_in_words(error)) from None
+        raise RemoteError(_in_words(error, about)) from None
     except OSError as error:
         raise RemoteError(str(error)) from None
 
@@ -160,7 +161,7 @@ def exit_code(state: ApplicationState) -> int:
     return 0 if state is ApplicationState.COMPLETED else 1
 
 
-def _in_words(error: KubeError) -> str:
-    if error.status == 404 and "could not find the requested resource" in str(error):
-        return "the cluster does not know SparkApplications: install the chart, or kubectl apply -f crds/"
+def _in_words(error: KubeError, about: Resource) -> str:
+    if error.status == 404 and any(words in str(error) for words in _UNKNOWN_KIND):
+        return f"the cluster does not know {about.kind}s: install the chart, or kubectl apply -f crds/"
     return str(error)

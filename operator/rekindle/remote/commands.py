@@ -1,13 +1,23 @@
-"""`rekindle submit`, `list`, `status`, `logs`, `delete` and `crd`: the manifests of `rekindle run`, on a cluster."""
+"""`rekindle submit`, `list`, `status`, `logs`, `delete` and `crd`: the manifests of `rekindle run`, on a cluster.
+
+`rekindle nodes`, `block` and `unblock`: which of its nodes get new tasks.
+"""
 
 from __future__ import annotations
 
 import argparse
 import functools
+import json
+import math
+import re
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rekindle.api.names import BLOCK_NAME_PATTERN
+from rekindle.api.quantities import YEAR, parse_duration
 
 if TYPE_CHECKING:
     from rekindle.controller.kube import Kube
@@ -33,6 +43,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     delete = _add(commands, "delete", _delete, "delete an application; its driver ends first", "rekindle delete pi")
     delete.add_argument("name", metavar="NAME")
     delete.add_argument("--no-wait", action="store_true", help="do not wait until it is gone")
+    _add_nodes(commands)
     _add_crd(commands)
 
 
@@ -44,6 +55,7 @@ def _add(
     example: str,
     *,
     namespace: str | None = "default",
+    namespaced: bool = True,
 ) -> argparse.ArgumentParser:
     parser = commands.add_parser(
         name,
@@ -52,8 +64,9 @@ def _add(
         epilog=f"example:\n  {example}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    otherwise = namespace or "the manifest's, else default"
-    parser.add_argument("-n", "--namespace", default=namespace, help=f"(default: {otherwise})")
+    if namespaced:
+        otherwise = namespace or "the manifest's, else default"
+        parser.add_argument("-n", "--namespace", default=namespace, help=f"(default: {otherwise})")
     parser.set_defaults(command=functools.partial(_told, act))
     return parser
 
@@ -64,6 +77,21 @@ def _add_submit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     submit.add_argument("manifest", type=Path, metavar="APP.yaml")
     submit.add_argument("--wait", action="store_true", help="follow it to its end; exit code 1 if it fails")
     submit.add_argument("--force", action="store_true", help="take over fields that kubectl or GitOps have set")
+
+
+def _add_nodes(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "the nodes, and which of them get no new tasks"
+    nodes = _add(commands, "nodes", _nodes, text, "rekindle nodes -o json", namespaced=False)
+    nodes.add_argument("-o", "--output", choices=("table", "json"), default="table", help="(default: table)")
+    text, example = "keep new tasks off a node for a while", "rekindle block worker-3 --for 10m --cause 'slow disk'"
+    block = _add(commands, "block", _block, text, example, namespaced=False)
+    block.add_argument("node", type=_node, metavar="NODE")
+    block.add_argument("--for", dest="seconds", type=_seconds, required=True, metavar="TIME", help="such as 10m or 2h")
+    block.add_argument("--cause", metavar="TEXT", help="why, for whoever looks (default: by hand)")
+    block.add_argument("--evacuate", action="store_true", help="move the tasks that run there, too")
+    text = "take back what keeps new tasks off a node, whoever asked for it"
+    unblock = _add(commands, "unblock", _unblock, text, "rekindle unblock worker-3", namespaced=False)
+    unblock.add_argument("node", type=_node, metavar="NODE")
 
 
 def _add_crd(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -155,6 +183,63 @@ def _delete(options: argparse.Namespace) -> int:
     applications.on_cluster(lambda kube: applications.delete(kube, options.namespace, options.name, wait=wait))
     print(f"deleted {options.namespace}/{options.name}")
     return 0
+
+
+def _nodes(options: argparse.Namespace) -> int:
+    from rekindle.controller.resources import NODE_BLOCK
+    from rekindle.remote import applications, node_tables, nodes, tables
+
+    rows = node_tables.node_rows(*applications.on_cluster(nodes.list_nodes, NODE_BLOCK))
+    if options.output == "json":
+        print(json.dumps([node_tables.as_json(row) for row in rows], indent=2))
+    else:
+        node_tables.show_nodes(tables.make_console(), rows, datetime.now(UTC))
+    return 0
+
+
+def _block(options: argparse.Namespace) -> int:
+    from rekindle.controller.resources import NODE_BLOCK
+    from rekindle.remote import applications, nodes
+
+    now = datetime.now(UTC)
+    end = datetime.fromtimestamp(math.ceil(now.timestamp() + options.seconds), UTC)
+    wanted = nodes.Wanted(options.node, end, options.cause, options.evacuate)
+    print(applications.on_cluster(lambda kube: nodes.block(kube, wanted, now), NODE_BLOCK))
+    return 0
+
+
+def _unblock(options: argparse.Namespace) -> int:
+    from rekindle.controller.resources import NODE_BLOCK
+    from rekindle.remote import applications, nodes
+
+    async def act(kube: Kube) -> int:
+        count = 0
+        async for asked in nodes.unblock(kube, options.node):
+            print(f"deleted NodeBlock {asked.name}, asked for by {asked.by}", flush=True)
+            count += 1
+        return count
+
+    if applications.on_cluster(act, NODE_BLOCK):
+        print(f"an application whose tasks are still slow on {options.node} may ask again")
+    else:
+        print(f"there is no NodeBlock of {options.node}; `rekindle nodes` shows all there are")
+    return 0
+
+
+def _node(text: str) -> str:
+    if not re.fullmatch(BLOCK_NAME_PATTERN, text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no name of a node; `rekindle nodes` lists them")
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write such as 90s, 10m or 2h") from None
+    if not 0 < seconds <= YEAR:
+        raise argparse.ArgumentTypeError(f"{text!r} is not between no time and a year; write such as 90s, 10m or 2h")
+    return seconds
 
 
 def _crd(options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from rekindle.controller.submission.pod_fields import (
     add_container_fields,
     add_metadata,
     add_pod_fields,
+    avoid_blocked_nodes,
     from_template,
 )
 from rekindle.controller.submission.properties import CONF_DIR, PORTS, PROPERTIES
@@ -25,6 +26,7 @@ def driver_pod(application: SparkApplication, names: AttemptNames, owner: Object
     add_metadata(pod, {**(spec.driver.labels or {}), **driver_labels(application, names)}, spec.driver.annotations)
     pod["metadata"] |= {"name": names.driver_pod, "ownerReferences": [owner]}
     add_pod_fields(pod, spec, spec.driver)
+    avoid_blocked_nodes(pod)
     container.pop("restartPolicy", None)  # a driver that ended must not begin again under its name
     _fill(container, application, names)
     add_container_fields(container, spec.driver)

@@ -9,6 +9,7 @@ from rekindle.controller.submission.pod_fields import (
     add_container_fields,
     add_metadata,
     add_pod_fields,
+    avoid_blocked_nodes,
     from_template,
 )
 from rekindle.controller.submission.properties import EXECUTOR_CONTAINER
@@ -22,6 +23,7 @@ def executor_template(application: SparkApplication, names: AttemptNames) -> Obj
     pod, container = from_template(spec.executor.template, EXECUTOR_CONTAINER)
     add_metadata(pod, {**(spec.executor.labels or {}), **names.labels}, spec.executor.annotations)
     add_pod_fields(pod, spec, spec.executor)
+    avoid_blocked_nodes(pod)
     add_container_fields(container, spec.executor.model_copy(update={"env_vars": {}}))
     # Spark's REST then tells on which node an executor runs; its "host" is the pod's address.
     node = {"name": NODE_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}

@@ -9,6 +9,7 @@ from typing import Any
 
 from rekindle.api.pod_spec import SparkPodSpec
 from rekindle.api.spark_application import SparkApplicationSpec
+from rekindle.controller.blocks.marks import avoiding_blocked
 from rekindle.controller.resources import Object
 
 _SECRET_VARIABLES = {
@@ -63,6 +64,11 @@ def add_pod_fields(pod: Object, application: SparkApplicationSpec, spec: SparkPo
     _extend(target, "initContainers", spec.init_containers)
     _extend(target, "volumes", [*_used_volumes(application, spec, target), *_volumes_of(spec)])
     _extend(target, "imagePullSecrets", [{"name": name} for name in application.image_pull_secrets or ()])
+
+
+def avoid_blocked_nodes(pod: Object) -> None:
+    """Whatever affinity the pod has, its node is none that is blocked: also where blocked nodes are not tainted."""
+    pod["spec"]["affinity"] = avoiding_blocked(pod["spec"].get("affinity"))
 
 
 def add_container_fields(container: Object, spec: SparkPodSpec) -> None:
