@@ -25,6 +25,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
+{{- if ne (include "rekindle.nodeBlocks" .) "off" }}
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, create]
+{{- end }}
 - apiGroups: [""]
   resources: [pods/log]
   verbs: [get]

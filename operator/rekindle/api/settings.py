@@ -104,6 +104,9 @@ class SpeculationSpec(ApiModel):
     cold_start: Duration = 30.0
     """`nodeAware`: what a new node's first tasks may take longer."""
 
+    max_duplicate_share: OnKubernetes[Ratio] = Decimal("0.5")
+    """Most duplicate executors at a time, as a share of those that the application asks for, rounded up."""
+
 
 class BlocklistSpec(ApiModel):
     """Blocked nodes (FLIP-224)."""

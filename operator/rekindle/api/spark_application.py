@@ -187,6 +187,19 @@ class SparkApplicationSpec(ApiModel):
         conf = self.spark_conf.get("spark.kubernetes.executor.deleteOnTermination", "true")
         return conf.strip().lower() != "false" if chosen is None else chosen
 
+    @property
+    def executor_instances(self) -> int:
+        """How many executors it asks for where they do not come and go; Spark's default is 2."""
+        return self.executor.instances or _whole(self.spark_conf.get("spark.executor.instances"), otherwise=2)
+
+    @property
+    def executor_slots(self) -> int:
+        """How many tasks an executor runs at once."""
+        conf = self.spark_conf
+        chosen = self.executor.cores if "cores" in self.executor.model_fields_set else None
+        cores = chosen or _whole(conf.get("spark.executor.cores"), otherwise=1)
+        return max(1, cores // _whole(conf.get("spark.task.cpus"), otherwise=1))
+
     def settings(self) -> RekindleSettings:
         """The blocks of this spec, and over them the `spark.rekindle.*` keys of its `sparkConf`.
 
@@ -194,6 +207,11 @@ class SparkApplicationSpec(ApiModel):
         """
         blocks = RekindleSettings(speculation=self.speculation, blocklist=self.blocklist, recovery=self.recovery)
         return RekindleSettings.from_spark_conf({**blocks.to_spark_conf(), **self.spark_conf})
+
+
+def _whole(text: str | None, *, otherwise: int) -> int:
+    """A number of Spark's, from 1; what Spark itself will refuse counts as not given."""
+    return max(1, int(text)) if text is not None and text.strip().isdecimal() else otherwise
 
 
 class SparkApplication(ApiModel):

@@ -99,9 +99,9 @@ class Kube:
             if not token:
                 return items, str(page["metadata"]["resourceVersion"])
 
-    async def create(self, resource: Resource, namespace: str | None, body: Object) -> Object:
-        """Make the object; an unknown field in it is refused. Raises Taken, Refused."""
-        query = {"fieldValidation": "Strict"}
+    async def create(self, resource: Resource, namespace: str | None, body: Object, *, dry_run: bool = False) -> Object:
+        """Make the object; an unknown field in it is refused. Raises Taken, Refused. `dry_run`: only say whether."""
+        query = {"fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
         return await self._call("POST", resource.path(namespace), query=query, body=_typed(resource, body))
 
     async def apply(

@@ -60,6 +60,12 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.speculation_steps = Counter(
+            "rekindle_speculation_steps",
+            "What was done to executors for slow nodes.",
+            ["reason"],
+            registry=self.registry,
+        )
         self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
 
     def watch(self, tally: Tally = dict, queue_depth: Callable[[], float] = lambda: 0) -> None:

@@ -31,6 +31,7 @@ class Resource:
 POD = Resource("v1", "Pod", "pods")
 NODE = Resource("v1", "Node", "nodes", namespaced=False)
 SERVICE = Resource("v1", "Service", "services")
+PERSISTENT_VOLUME_CLAIM = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 CONFIG_MAP = Resource("v1", "ConfigMap", "configmaps")
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io/v1", "Event", "events")

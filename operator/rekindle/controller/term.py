@@ -12,6 +12,7 @@ from collections.abc import Callable
 import kopf
 
 from rekindle.controller.blocks.keeper import BlockKeeper
+from rekindle.controller.blocks.requests import BlockRequests
 from rekindle.controller.blocks.settings import BlockMode
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.handlers import registry_for, settings_of
@@ -22,6 +23,7 @@ from rekindle.controller.reading import read_status, state_of
 from rekindle.controller.reconciler import Reconciler
 from rekindle.controller.resources import NODE, POD, SPARK_APPLICATION, Key, Object, condition_of, key_of, labels_of
 from rekindle.controller.settings import OperatorSettings
+from rekindle.controller.speculation.scheduler import SpeculativeScheduler
 from rekindle.controller.store import ApplicationStore
 from rekindle.controller.submission import names as labels
 from rekindle.controller.work_queue import WorkQueue
@@ -47,14 +49,24 @@ class Term:
         self._pods = Union([_pods_of(kube, namespace) for namespace in settings.scopes])
         self._nodes = Informer(kube, NODE) if settings.watch_nodes else None
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
-        self._store = ApplicationStore(self._queue.add)
+        self._store = ApplicationStore(self._application_changed)
         self._reconciler = Reconciler(kube, self._store, self._pods, self._nodes, self._events, metrics)
         self._blocks: BlockKeeper | None = None
+        self._speculation: SpeculativeScheduler | None = None
         self._pods.listen(self._pod_changed)
         if self._nodes is not None:
             self._nodes.listen(self._node_changed)
             if settings.blocks.mode is not BlockMode.OFF:
-                self._blocks = BlockKeeper(kube, self._nodes, settings.blocks, self._events, metrics, self._has_ended)
+                self._block_nodes(self._nodes)
+
+    def _block_nodes(self, nodes: Informer) -> None:
+        """Have slow nodes seen and blocked, too."""
+        kube, blocks, events, metrics = self._kube, self._settings.blocks, self._events, self._metrics
+        self._blocks = BlockKeeper(kube, nodes, blocks, events, metrics, self._has_ended)
+        requests = BlockRequests(kube, self._blocks, nodes, blocks)
+        self._speculation = SpeculativeScheduler(
+            kube, self._store, self._pods, nodes, self._blocks, requests, events, metrics, self._settings.workers
+        )
 
     async def run(self) -> None:
         """Until cancelled, or until a part of it fails."""
@@ -78,6 +90,8 @@ class Term:
             tasks.create_task(self._resync())
             if self._blocks is not None:
                 tasks.create_task(self._blocks.run())
+            if self._speculation is not None:
+                tasks.create_task(self._speculation.run())
             tasks.create_task(self._watch_applications())
 
     def standstill(self, now: float) -> float:
@@ -114,6 +128,11 @@ class Term:
         self._metrics.looks.labels("done").inc()
         return delay
 
+    def _application_changed(self, key: Key) -> None:
+        self._queue.add(key)
+        if self._speculation is not None:
+            self._speculation.look(key)
+
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before
         assert pod is not None
@@ -122,6 +141,8 @@ class Term:
         key = Key(pod["metadata"]["namespace"], name)
         if labels_of(pod).get(labels.SPARK_ROLE) == "executor":
             self._queue.add_after(key, _EXECUTOR_PAUSE)
+            if self._speculation is not None:
+                self._speculation.look(key)
         else:
             self._queue.add(key)
 

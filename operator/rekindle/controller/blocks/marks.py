@@ -59,7 +59,10 @@ def avoiding_blocked(affinity: Mapping[str, Any] | None) -> Object:
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     alternatives: list[Object] = required.get("nodeSelectorTerms") or [{}]
     terms = [
-        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), AVOIDS_BLOCKED]} for term in alternatives
+        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), AVOIDS_BLOCKED]}
+        if term or not required
+        else term  # one that is empty matches no node
+        for term in alternatives
     ]
     wanted = {**required, "nodeSelectorTerms": terms}
     return {

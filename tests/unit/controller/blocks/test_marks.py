@@ -55,13 +55,15 @@ def test_an_affinity_of_the_users_keeps_all_it_says_and_each_alternative_avoids_
                 "nodeSelectorTerms": [
                     {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]},
                     {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]},
+                    {},
                 ]
             },
         },
     }
     found = avoiding_blocked(theirs)
     terms = found["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
-    assert [term["matchExpressions"][-1] for term in terms] == [AVOIDS_BLOCKED, AVOIDS_BLOCKED]
+    assert [term["matchExpressions"][-1] for term in terms[:2]] == [AVOIDS_BLOCKED, AVOIDS_BLOCKED]
+    assert terms[2] == {}, "which matches no node"
     assert terms[0]["matchExpressions"][0]["key"] == "zone"
     assert terms[1]["matchFields"][0]["values"] == ["n1"]
     added = merge_patch(theirs, found)

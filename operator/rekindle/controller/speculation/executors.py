@@ -1,0 +1,63 @@
+"""The executor pods of a running driver, as decisions about slow nodes take them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rekindle.controller.resources import Object, condition_of, labels_of, uid_of
+from rekindle.controller.speculation.clone import LABEL_DUPLICATE
+
+EXECUTOR_ID = "spark-exec-id"
+_MOST_DIGITS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Executor:
+    """One executor's pod."""
+
+    id: int
+    pod: str
+    uid: str
+    node: str
+    """Empty where it has none yet."""
+
+    is_running: bool
+    is_terminating: bool
+    is_duplicate: bool
+    created: str
+    waits_for: str = ""
+    """Why it is not placed, in the scheduler's words."""
+
+    @property
+    def is_live(self) -> bool:
+        """Whether it runs or will, and takes tasks."""
+        return not self.is_terminating
+
+
+def executors_of(pods: Iterable[Object]) -> list[Executor]:
+    """Those of `pods` that have not ended, by id; a pod whose id is no number is none of Spark's."""
+    found = [_executor(pod) for pod in pods if _has_id(pod) and _phase(pod) in ("Pending", "Running")]
+    return sorted(found, key=lambda one: one.id)
+
+
+def _has_id(pod: Object) -> bool:
+    said = labels_of(pod).get(EXECUTOR_ID, "")
+    return said.isdecimal() and len(said) <= _MOST_DIGITS
+
+
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def _executor(pod: Object) -> Executor:
+    scheduled = condition_of(pod, "PodScheduled")
+    return Executor(
+        id=int(labels_of(pod)[EXECUTOR_ID]),
+        pod=str(pod["metadata"]["name"]),
+        uid=uid_of(pod),
+        node=str(pod["spec"].get("nodeName") or ""),
+        is_running=_phase(pod) == "Running",
+        is_terminating="deletionTimestamp" in pod["metadata"],
+        is_duplicate=LABEL_DUPLICATE in labels_of(pod),
+        created=str(pod["metadata"]["creationTimestamp"]),
+        waits_for=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+    )

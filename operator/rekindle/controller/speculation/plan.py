@@ -1,0 +1,151 @@
+"""What is done about slow tasks of an application that runs (FLIP-168), as steps. Pure: facts in, steps out.
+
+In this order: the nodes of slow tasks are asked to be blocked (S2-36); once a node is blocked, the executors on it are
+drained, so that nothing new runs there (S3-3), and duplicates of them are placed elsewhere (S2-38). Spark itself makes
+the copies of the tasks. Each step is worked out from what there is now: an operator that begins anew finds the
+duplicates by their label, and makes none twice (S2-47).
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rekindle.controller.speculation.executors import Executor
+from rekindle.controller.speculation.watch import SlowTask
+from rekindle.core.ids import NO_NODE
+from rekindle.core.skew import Blame
+
+
+@dataclass(frozen=True, slots=True)
+class AskForBlock:
+    """Have a node blocked, or its block renewed."""
+
+    node: str
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """No new tasks for an executor; those that it runs go on, and what it holds is moved. `at_once`: they do not."""
+
+    executor: Executor
+    at_once: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Make `count` executors like this one, on none of these nodes."""
+
+    original: Executor
+    count: int
+    avoid: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """A duplicate that is not needed any more: drain it."""
+
+    executor: Executor
+
+
+Step = AskForBlock | Drain | Duplicate | Remove
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What there is.
+
+    Attributes:
+        blocked: [node -> whether its tasks are to be moved], the nodes whose blocks are in force.
+        instances: executors that the application asks for; None where they come and go with the work.
+        slots: tasks that an executor runs at once.
+        most_duplicates: the application's share.
+        block_seconds: how long the node of a slow task is blocked; 0 blocks nothing.
+        quiet_seconds: for how long nothing has been slow.
+        is_answered: the driver has just told what runs. One that does not may be about to end.
+    """
+
+    executors: Sequence[Executor]
+    slow: Sequence[SlowTask]
+    blocked: Mapping[str, bool]
+    instances: int | None
+    slots: int
+    most_duplicates: int
+    block_seconds: float
+    quiet_seconds: float
+    is_answered: bool
+
+
+def steps_for(there: Situation) -> list[Step]:
+    """The next steps, in order."""
+    return [*_blocks(there), *_drains(there), *_duplicates(there), *_removals(there)]
+
+
+def _of_nodes(there: Situation) -> list[SlowTask]:
+    """Slow tasks whose nodes make them slow."""
+    return [one for one in there.slow if one.blame is Blame.NODE and one.node not in NO_NODE]
+
+
+def _blocks(there: Situation) -> list[Step]:
+    if there.block_seconds <= 0:
+        return []
+    causes: dict[str, str] = {}
+    for one in _of_nodes(there):
+        causes.setdefault(one.node, f"slow task {one.task}: {one.evidence}")
+    return [AskForBlock(node, cause) for node, cause in causes.items()]
+
+
+def _drains(there: Situation) -> list[Step]:
+    """An executor is drained where others are left that take tasks: a job must not stand still for a slow node."""
+    elsewhere = [one for one in there.executors if one.is_live and one.is_running and one.node not in there.blocked]
+    if not elsewhere:
+        return []
+    return [
+        Drain(one, at_once=there.blocked[one.node])
+        for one in there.executors
+        if one.node in there.blocked and one.is_live and one.is_running
+    ]
+
+
+def _duplicates(there: Situation) -> list[Step]:
+    live = [one for one in there.executors if one.is_live]
+    if not there.is_answered or not live:
+        return []
+    duplicates = [one for one in live if one.is_duplicate]
+    wanted = min(_wanted(there, live, duplicates), there.most_duplicates)
+    if wanted <= len(duplicates):
+        return []
+    avoid = {one.node for one in _of_nodes(there)} | set(there.blocked)
+    originals = [one for one in there.executors if one.is_running and not one.is_duplicate]
+    if not originals:
+        return []
+    # One that goes on for a while is taken for the model: what it is made of must be there to be read.
+    original = min(originals, key=lambda one: (one.is_terminating, one.id))
+    return [Duplicate(original, wanted - len(duplicates), frozenset(avoid))]
+
+
+def _wanted(there: Situation, live: Sequence[Executor], duplicates: Sequence[Executor]) -> int:
+    """Duplicates that there should be: for the copies of slow tasks, and in place of originals that are gone.
+
+    A driver counts duplicates as its own, and makes no executor anew while there are as many as it wants: in place of
+    one that is drained, or that has died since, it is made here.
+    """
+    on_slow = [one for one in there.executors if one.node in there.blocked]
+    slow_here = {one.task for one in _of_nodes(there) if one.node in there.blocked or not there.block_seconds}
+    for_copies = math.ceil(len(slow_here) / there.slots)
+    drained = [one for one in on_slow if one.is_terminating and not one.is_duplicate]
+    missing = len(drained)
+    if there.instances is not None and (duplicates or drained):
+        missing = max(missing, there.instances - (len(live) - len(duplicates)))
+    return max(for_copies, missing)
+
+
+def _removals(there: Situation) -> list[Step]:
+    """Duplicates beyond what the application asks for, once nothing is slow and no node of its own is blocked."""
+    is_over = not there.slow and there.quiet_seconds >= there.block_seconds
+    if not is_over or any(one.node in there.blocked for one in there.executors):
+        return []
+    live = [one for one in there.executors if one.is_live]
+    duplicates = [one for one in live if one.is_duplicate]
+    surplus = len(live) - there.instances if there.instances is not None else len(duplicates)
+    return [Remove(one) for one in duplicates[: max(0, surplus)]]

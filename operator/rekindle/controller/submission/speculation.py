@@ -1,0 +1,53 @@
+"""What Spark needs of an application with `speculation.enabled`: to copy slow tasks, and to drain executors."""
+
+from rekindle.api.settings import RekindleSettings
+from rekindle.api.spark_application import SparkApplicationSpec
+
+_LONGEST_HEARTBEAT, _SHORTEST_HEARTBEAT = 10.0, 1.0
+
+
+def speculation_properties(spec: SparkApplicationSpec) -> dict[str, str]:
+    """Spark's properties; what `sparkConf` says of them wins."""
+    settings = spec.settings()
+    if not settings.speculation.enabled:
+        return {}
+    return {**_copies(settings), **_drains(), **_witness(settings)}
+
+
+def overridden(spec: SparkApplicationSpec) -> list[str]:
+    """Properties of these that `sparkConf` sets otherwise."""
+    ours = speculation_properties(spec)
+    return sorted(key for key in ours if spec.spark_conf.get(key, ours[key]) != ours[key])
+
+
+def _copies(settings: RekindleSettings) -> dict[str, str]:
+    """Spark's own copies, by the same measure."""
+    options = settings.to_core().slow_tasks
+    return {
+        "spark.speculation": "true",
+        "spark.speculation.interval": _milliseconds(options.check_interval),
+        "spark.speculation.quantile": str(float(options.baseline_ratio)),
+        "spark.speculation.multiplier": str(options.baseline_multiplier),
+        "spark.speculation.minTaskRuntime": _milliseconds(options.baseline_lower_bound),
+    }
+
+
+def _drains() -> dict[str, str]:
+    """An executor whose pod is deleted ends its tasks, takes none, and gives away what others may fetch from it."""
+    return {
+        "spark.decommission.enabled": "true",
+        "spark.storage.decommission.enabled": "true",
+        "spark.storage.decommission.shuffleBlocks.enabled": "true",
+        "spark.storage.decommission.rddBlocks.enabled": "true",
+    }
+
+
+def _witness(settings: RekindleSettings) -> dict[str, str]:
+    """How often a running task says what it has read, by which a slow node is told from skew."""
+    bound = settings.to_core().slow_tasks.baseline_lower_bound
+    seconds = min(max(bound / 2, _SHORTEST_HEARTBEAT), _LONGEST_HEARTBEAT)
+    return {"spark.executor.heartbeatInterval": _milliseconds(seconds)}
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"

@@ -1,0 +1,90 @@
+"""A node that becomes slow under an application of any kind: blocked, drained, its executors duplicated elsewhere."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rekindle.controller.clock import parse_time
+from tests.cluster.api import until
+from tests.cluster.marks import needs_nodes
+from tests.kind import levers
+from tests.kind.kubectl import kubectl
+
+pytestmark = [pytest.mark.timeout(600), needs_nodes]
+
+SPREAD = {
+    "podAntiAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 100,
+                "podAffinityTerm": {
+                    "labelSelector": {"matchLabels": {"spark-role": "executor"}},
+                    "topologyKey": "kubernetes.io/hostname",
+                },
+            }
+        ]
+    }
+}
+SPECULATION = {"enabled": True, "baselineLowerBound": "2s", "blockSlowNodeDuration": "30s"}
+
+
+def blocks():
+    return json.loads(kubectl("get", "nodeblocks", "-o", "json"))["items"]
+
+
+def marked_nodes():
+    nodes = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
+    return {
+        node["metadata"]["name"]
+        for node in nodes
+        if "rekindle.dev/blocked" in node["metadata"]["labels"]
+        or any(taint["key"] == "rekindle.dev/blocked" for taint in node["spec"].get("taints", ()))
+    }
+
+
+def ran(app):
+    return [json.loads(line[4:]) for line in app.log().splitlines() if line.startswith("ran ")]
+
+
+@pytest.mark.requirement("S2-36", "S2-38", "S3-1", "S3-3", "S3-5", "S3-9", "S3-13")
+def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application):
+    app = application(
+        "slow-node",
+        "spin.py",
+        "90",
+        "0.7",
+        executor={"instances": 3, "affinity": SPREAD},
+        speculation=SPECULATION,
+    )
+    app.apply()
+    app.wait_until("three executors run", lambda status: status.get("executors", {}).get("running") == 3, 180)
+    driver = app.driver()["spec"]["nodeName"]
+    sick = next(one["spec"]["nodeName"] for one in app.executors() if one["spec"]["nodeName"] != driver)
+    with levers.slowed(sick, 0.1):
+        [block] = until("a block", blocks, 120, tell=app.tell)
+        assert (block["spec"]["node"], block["spec"]["applications"]) == (sick, [f"{app.namespace}/{app.name}"])
+        until("the marks", lambda: marked_nodes() == {sick}, 10)
+        duplicate = until(
+            "a duplicate", lambda: [one for one in app.executors() if is_duplicate(one)], 30, tell=app.tell
+        )
+        until("it runs elsewhere", lambda: running_on(app, duplicate[0]) not in (None, sick), 60, tell=app.tell)
+        app.wait_for("COMPLETED", "FAILED", seconds=240)
+    assert app.state == "COMPLETED", app.tell()
+    began = parse_time(block["metadata"]["creationTimestamp"])
+    late = [one for one in ran(app) if one["node"] == sick and one["began"] > began + 3]
+    assert late == []
+    assert len(ran(app)) == 90
+    until("no block is left", lambda: not blocks() and not marked_nodes(), 60)
+    reasons = {one["reason"] for one in app.events()}
+    assert {"SlowNode", "ExecutorDrained", "DuplicateExecutorsMade"} <= reasons
+
+
+def is_duplicate(pod):
+    return pod["metadata"]["labels"].get("rekindle.dev/duplicate") == "true"
+
+
+def running_on(app, pod):
+    there = [one for one in app.executors() if one["metadata"]["name"] == pod["metadata"]["name"]]
+    return there[0]["spec"].get("nodeName") if there and there[0]["status"].get("phase") == "Running" else None
