@@ -179,6 +179,25 @@ class RestartCounts(StatusModel):
     """After failures of the infrastructure."""
 
 
+class SpeculationStatus(StatusModel):
+    """What is slow in an application that runs, and what is done about it."""
+
+    num_slow_execution_vertices: Count = 0
+    """Tasks that are slow now; one with several slow attempts counts once."""
+
+    slow_nodes: list[str] = Field(default_factory=list)
+    """Nodes that make tasks of it slow now."""
+
+    draining_executors: Count = 0
+    """Executors on blocked nodes: they end what they run, and take nothing new."""
+
+    duplicate_executors: Count = 0
+    """Executors that the operator has made in place of slow ones, or beside them."""
+
+    problem: str = ""
+    """Why slow tasks cannot be seen; empty where they can."""
+
+
 class ApplicationStatus(StatusModel):
     """What the operator knows of an application. Written by the operator only."""
 
@@ -235,6 +254,9 @@ class ApplicationStatus(StatusModel):
 
     executor_state: dict[str, str] = Field(default_factory=dict)
     """Executor pod to PENDING, RUNNING, COMPLETED or FAILED; at most a hundred, the newest of those that run first."""
+
+    speculation: SpeculationStatus = Field(default_factory=SpeculationStatus)
+    """Slow tasks and nodes, with `spec.speculation.enabled`."""
 
     conditions: list[Condition] = Field(default_factory=list)
     """Accepted, DriverRunning, Succeeded."""

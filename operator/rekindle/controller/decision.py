@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from rekindle.api.application_status import ApplicationStatus
+from rekindle.api.application_status import ApplicationStatus, SpeculationStatus
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.driver_facts import DriverFacts
 from rekindle.controller.executor_facts import ExecutorFacts
@@ -94,6 +94,9 @@ class View:
     """`spec.suspend`, also of a spec that cannot be used."""
 
     executors: ExecutorFacts = field(default_factory=ExecutorFacts)
+    speculation: SpeculationStatus | None = None
+    """What is known of slow tasks; None where nobody looks for them."""
+
     submission_error: str = ""
     """What the API server answered when the attempt's objects were made; empty if nothing was wrong."""
 

@@ -179,7 +179,9 @@ def _deleted(view: View, status: ApplicationStatus) -> Decision:
 def _with_facts(view: View, status: ApplicationStatus) -> ApplicationStatus:
     if view.driver is not None:
         status = with_driver(status, view.driver)
-    update = {"executors": view.executors.counts, "executor_state": view.executors.states}
+    update: dict[str, object] = {"executors": view.executors.counts, "executor_state": view.executors.states}
+    if view.speculation is not None:
+        update["speculation"] = view.speculation
     return status.model_copy(update=update)
 
 

@@ -6,6 +6,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from rekindle.api.application_status import SpeculationStatus
+from rekindle.controller.resources import Key
+
 Tally = Callable[[], Mapping[tuple[str, str], int]]
 """Namespace and state to a number of applications."""
 
@@ -23,13 +26,34 @@ class _Applications(Collector):
         yield family
 
 
+class _Speculation(Collector):
+    """Of each application that is followed, when somebody asks."""
+
+    def __init__(self) -> None:
+        self.facts: Callable[[], Mapping[Key, SpeculationStatus]] = dict
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        labels = ["namespace", "application"]
+        slow = GaugeMetricFamily(
+            "rekindle_slow_execution_vertices", "Tasks that are slow now (numSlowExecutionVertices).", labels=labels
+        )
+        duplicates = GaugeMetricFamily("rekindle_duplicate_executors", "Executors made for slow ones.", labels=labels)
+        for key, facts in list(self.facts().items()):
+            slow.add_metric([key.namespace, key.name], facts.num_slow_execution_vertices)
+            duplicates.add_metric([key.namespace, key.name], facts.duplicate_executors)
+        yield slow
+        yield duplicates
+
+
 class Metrics:
     """What the operator counts."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         self._applications = _Applications()
+        self._speculation = _Speculation()
         self.registry.register(self._applications)
+        self.registry.register(self._speculation)
         self.transitions = Counter(
             "rekindle_application_transitions",
             "Changes of state: the state entered and why.",
@@ -68,8 +92,14 @@ class Metrics:
         )
         self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
 
-    def watch(self, tally: Tally = dict, queue_depth: Callable[[], float] = lambda: 0) -> None:
+    def watch(
+        self,
+        tally: Tally = dict,
+        queue_depth: Callable[[], float] = lambda: 0,
+        speculation: Callable[[], Mapping[Key, SpeculationStatus]] = dict,
+    ) -> None:
         """Ask these at each scrape; without arguments: there is nothing to count any more."""
+        self._speculation.facts = speculation
         self._applications.tally = tally
         self._queue_depth.set_function(queue_depth)
 

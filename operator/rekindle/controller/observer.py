@@ -2,10 +2,12 @@
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from secrets import token_hex
+from typing import TypeAlias
 
-from rekindle.api.application_status import ApplicationState
+from rekindle.api.application_status import ApplicationState, SpeculationStatus
 from rekindle.controller.clock import parse_time
 from rekindle.controller.decision import View
 from rekindle.controller.driver_facts import DriverFacts, DriverPhase, driver_facts, is_well, vanished
@@ -27,11 +29,15 @@ _MOST_DIGITS = 9  # of an attempt: whoever may make pods may forge its label
 _WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
 
 
+SpeculationOf: TypeAlias = Callable[[Key], SpeculationStatus | None]
+"""What is known of slow tasks of an application; None where nobody looks for them."""
+
+
 class Observer:
     """Looks, and changes nothing. `nodes` is None where the operator may not read nodes."""
 
-    def __init__(self, kube: Kube, pods: Union, nodes: Informer | None) -> None:
-        self._kube, self._pods, self._nodes = kube, pods, nodes
+    def __init__(self, kube: Kube, pods: Union, nodes: Informer | None, speculation: SpeculationOf) -> None:
+        self._kube, self._pods, self._nodes, self._speculation = kube, pods, nodes, speculation
         self._specs = SpecReader()
 
     async def view(self, body: Object) -> View:
@@ -61,6 +67,7 @@ class Observer:
             driver=driver,
             others=await self._other_drivers(view, driver),
             executors=executor_facts(self.executors(view, driver), status.executors.ever_started),
+            speculation=self._speculation(Key(view.namespace, view.name)),
             log_tail=await self._log_tail(view, driver),
         )
 

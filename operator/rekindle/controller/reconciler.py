@@ -28,7 +28,7 @@ from rekindle.controller.kube import Gone, Kube, Refused
 from rekindle.controller.lifecycle import decide
 from rekindle.controller.logs import looked_at
 from rekindle.controller.metrics import Metrics
-from rekindle.controller.observer import Observer
+from rekindle.controller.observer import Observer, SpeculationOf
 from rekindle.controller.resources import SPARK_APPLICATION, Key, Object, uid_of
 from rekindle.controller.status import as_patch
 from rekindle.controller.store import ApplicationStore
@@ -49,9 +49,10 @@ class Reconciler:
         nodes: Informer | None,
         events: EventRecorder,
         metrics: Metrics,
+        speculation: SpeculationOf = lambda key: None,
     ) -> None:
         self._kube, self._store, self._events, self._metrics = kube, store, events, metrics
-        self._observer = Observer(kube, pods, nodes)
+        self._observer = Observer(kube, pods, nodes, speculation)
         self._children = Children(kube, self._observer, events, metrics)
 
     async def look(self, key: Key) -> float | None:

@@ -8,6 +8,7 @@ from rekindle.api.application_status import (
     Condition,
     DriverInfo,
     ExecutorCounts,
+    SpeculationStatus,
     StateReport,
     Transition,
 )
@@ -49,7 +50,8 @@ def _without_executors(status: ApplicationStatus) -> ApplicationStatus:
     """None runs for an attempt that is over."""
     ended = {name: state for name, state in status.executor_state.items() if state in ("COMPLETED", "FAILED")}
     counts = status.executors.model_copy(update={"running": 0, "pending": 0})
-    return status.model_copy(update={"executors": counts, "executor_state": ended})
+    update = {"executors": counts, "executor_state": ended, "speculation": SpeculationStatus()}
+    return status.model_copy(update=update)
 
 
 def with_error(status: ApplicationStatus, message: str) -> ApplicationStatus:

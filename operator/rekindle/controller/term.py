@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import kopf
 
+from rekindle.api.application_status import SpeculationStatus
 from rekindle.controller.blocks.keeper import BlockKeeper
 from rekindle.controller.blocks.requests import BlockRequests
 from rekindle.controller.blocks.settings import BlockMode
@@ -23,6 +24,7 @@ from rekindle.controller.reading import read_status, state_of
 from rekindle.controller.reconciler import Reconciler
 from rekindle.controller.resources import NODE, POD, SPARK_APPLICATION, Key, Object, condition_of, key_of, labels_of
 from rekindle.controller.settings import OperatorSettings
+from rekindle.controller.speculation.acting import Acting
 from rekindle.controller.speculation.scheduler import SpeculativeScheduler
 from rekindle.controller.store import ApplicationStore
 from rekindle.controller.submission import names as labels
@@ -50,7 +52,9 @@ class Term:
         self._nodes = Informer(kube, NODE) if settings.watch_nodes else None
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._application_changed)
-        self._reconciler = Reconciler(kube, self._store, self._pods, self._nodes, self._events, metrics)
+        self._reconciler = Reconciler(
+            kube, self._store, self._pods, self._nodes, self._events, metrics, self._speculation_of
+        )
         self._blocks: BlockKeeper | None = None
         self._speculation: SpeculativeScheduler | None = None
         self._pods.listen(self._pod_changed)
@@ -64,13 +68,19 @@ class Term:
         kube, blocks, events, metrics = self._kube, self._settings.blocks, self._events, self._metrics
         self._blocks = BlockKeeper(kube, nodes, blocks, events, metrics, self._has_ended)
         requests = BlockRequests(kube, self._blocks, nodes, blocks)
+        acting = Acting(kube, nodes, requests, events, metrics)
         self._speculation = SpeculativeScheduler(
-            kube, self._store, self._pods, nodes, self._blocks, requests, events, metrics, self._settings.workers
+            self._store, self._pods, self._blocks, acting, events, self._settings.workers
         )
+        self._speculation.listen(lambda key: self._queue.add_after(key, _EXECUTOR_PAUSE))
+
+    def _speculation_of(self, key: Key) -> SpeculationStatus | None:
+        return self._speculation.facts.get(key) if self._speculation is not None else None
 
     async def run(self) -> None:
         """Until cancelled, or until a part of it fails."""
-        self._metrics.watch(self._tally, lambda: len(self._queue))
+        speculation = self._speculation.facts if self._speculation is not None else {}
+        self._metrics.watch(self._tally, lambda: len(self._queue), lambda: speculation)
         try:
             await self._work()
         finally:  # another operator counts now

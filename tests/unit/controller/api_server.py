@@ -356,7 +356,7 @@ class ApiServer:
         if call.kind == "LIST":
             return self._list(place, call.query, fault.at if fault.what is What.STALE else self.version)
         if call.kind == "POST":
-            return self._create(place, call.body)
+            return self._create(place, call.body, dry_run=bool(call.query.get("dryRun")))
         there = self._there(place)
         if call.kind == "PUT":
             self._check_version(there, call.body, place)
@@ -374,7 +374,7 @@ class ApiServer:
         if body.get("metadata", {}).get("resourceVersion", version := there["metadata"]["resourceVersion"]) != version:
             raise Failure(409, "Conflict", f"{place}: the object has been modified")
 
-    def _create(self, place: Place, body: Object) -> Object:
+    def _create(self, place: Place, body: Object, *, dry_run: bool = False) -> Object:
         place = Place(place.kind, place.namespace, body["metadata"]["name"], "")
         if place.key in self.objects:
             raise Failure(409, "AlreadyExists", f"{place} already exists")
@@ -384,7 +384,7 @@ class ApiServer:
         body.pop("status", None)
         if place.kind == "api/v1/pods":
             body["status"] = {"phase": "Pending"}
-        return self._put(place.key, body)
+        return body if dry_run else self._put(place.key, body)
 
     def _patch(self, place: Place, patch: Object) -> Object:
         there = self._there(place)

@@ -120,7 +120,7 @@ def _duplicates(there: Situation) -> list[Step]:
     if not originals:
         return []
     # One that goes on for a while is taken for the model: what it is made of must be there to be read.
-    original = min(originals, key=lambda one: (one.is_terminating, one.id))
+    original = min(originals, key=lambda one: (one.node in there.blocked, one.is_terminating, one.id))
     return [Duplicate(original, wanted - len(duplicates), frozenset(avoid))]
 
 

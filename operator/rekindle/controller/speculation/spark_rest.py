@@ -89,7 +89,7 @@ class Stage:
 class Stages:
     """The active stages, each once, and how far the driver's clock is ahead of ours: None where it does not say.
 
-    In seconds; 0.0 for anything below 2 s, or below half the time that the answer took, as HTTP has whole seconds.
+    In seconds; 0.0 for anything below 2 s and half the time that the answer took, as HTTP tells whole seconds.
     """
 
     found: tuple[Stage, ...]

@@ -159,11 +159,12 @@ def _meaning(status: int) -> str:
 def ahead(date: str, asked: float, answered: float) -> float | None:
     """Seconds by which the clock behind an HTTP Date is ahead of ours, which told when we asked and were answered.
 
-    None where it is no date; 0.0 for less than 2 s or than half the time between, since a Date has whole seconds.
+    None where it is no date; 0.0 for less than half the time between and 2 s, since a Date has whole seconds and is
+    of any moment between.
     """
     try:
         told = datetime.strptime(date, "%a, %d %b %Y %H:%M:%S GMT").replace(tzinfo=UTC).timestamp()
     except ValueError:
         return None
     difference = told + 0.5 - (asked + answered) / 2
-    return difference if abs(difference) >= max(_CLOCK_SECONDS, (answered - asked) / 2) else 0.0
+    return difference if abs(difference) >= _CLOCK_SECONDS + (answered - asked) / 2 else 0.0

@@ -1,0 +1,92 @@
+"""An application that is followed: what there is of it at a look, and what is remembered from one look to the next."""
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from rekindle.api.spark_application import SparkApplication
+from rekindle.controller.clock import parse_time
+from rekindle.controller.decision import Said
+from rekindle.controller.event_recorder import EventRecorder
+from rekindle.controller.resources import Object
+from rekindle.controller.speculation.executors import Executor
+from rekindle.controller.speculation.watch import DriverWatch
+
+log = logging.getLogger(__name__)
+
+_KNOWN_AFTER = 2.0
+"""Seconds in which what was done is not done again: the copy of the pods may not know it yet."""
+
+_REFUSED_PAUSES = (30.0, 60.0, 120.0, 300.0)
+"""Seconds after which what was refused is tried again: a quota, an admission, a place."""
+
+
+@dataclass
+class Memory:
+    """Of one driver. It spares questions and words, and nothing depends on it.
+
+    Attributes:
+        told: [what it is about -> what was last said of it]
+        not_before: [step -> monotonic time before which it is not taken again]
+        refusals: [step -> how often in a row it was refused]
+        unanswered: how often in a row the driver gave no answer.
+    """
+
+    pod_uid: str
+    quiet_since: float = field(default_factory=time.monotonic)
+    watch: DriverWatch | None = None
+    unanswered: int = 0
+    told: dict[str, str] = field(default_factory=dict)
+    not_before: dict[str, float] = field(default_factory=dict)
+    refusals: dict[str, int] = field(default_factory=dict)
+
+    def may_take(self, step: str) -> bool:
+        """Whether the step was neither just taken nor just refused."""
+        return self.not_before.get(step, 0.0) <= time.monotonic()
+
+    def took(self, step: str, *, done: bool) -> None:
+        """The step was taken, or refused."""
+        if done:
+            self.refusals.pop(step, None)
+            pause = _KNOWN_AFTER
+        else:
+            refused = self.refusals[step] = self.refusals.get(step, 0) + 1
+            pause = _REFUSED_PAUSES[min(refused, len(_REFUSED_PAUSES)) - 1]
+        self.not_before[step] = time.monotonic() + pause
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """An application as one look finds it."""
+
+    body: Object
+    application: SparkApplication
+    driver: Object
+    executors: Sequence[Executor]
+    memory: Memory
+
+    @property
+    def namespace(self) -> str:
+        return str(self.body["metadata"]["namespace"])
+
+    @property
+    def name(self) -> str:
+        """Namespace and name, as NodeBlocks have it."""
+        return f"{self.namespace}/{self.body['metadata']['name']}"
+
+    @property
+    def driver_age(self) -> float:
+        """Seconds since its driver's pod was made."""
+        return time.time() - parse_time(self.driver["metadata"]["creationTimestamp"])
+
+
+def say(events: EventRecorder, followed: Followed, about: str, said: Said, *, once: str = "") -> None:
+    """Once, until the message about the same thing is another, or `once` is."""
+    key = once or said.message
+    if followed.memory.told.get(about) == key:
+        return
+    followed.memory.told[about] = key
+    events.record(followed.body, said)
+    level = logging.WARNING if said.type == "Warning" else logging.INFO
+    log.log(level, "%s: %s", said.reason, said.message)

@@ -1,0 +1,306 @@
+"""The speculative scheduler at work: an API server and a driver in this process, three nodes, one of them slow."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from rekindle.controller.blocks.keeper import BlockKeeper
+from rekindle.controller.blocks.marks import is_marked
+from rekindle.controller.blocks.requests import BlockRequests
+from rekindle.controller.blocks.settings import BlockMode, BlockSettings
+from rekindle.controller.clock import format_time
+from rekindle.controller.event_recorder import EventRecorder
+from rekindle.controller.informer import Informer, Union
+from rekindle.controller.metrics import Metrics
+from rekindle.controller.resources import EVENT, NODE, NODE_BLOCK, POD, SPARK_APPLICATION, Key, Object, labels_of
+from rekindle.controller.speculation.acting import Acting
+from rekindle.controller.speculation.scheduler import SpeculativeScheduler
+from rekindle.controller.store import ApplicationStore
+from rekindle.controller.submission.names import LABEL_UID
+from tests.unit.controller.api_server import ApiServer, served, until
+from tests.unit.controller.blocks import objects
+from tests.unit.controller.world import UID, manifest
+
+KEY = Key("team", "pi")
+SPECULATION = {"enabled": True, "baselineLowerBound": "1s", "checkInterval": "50ms"}
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch):
+    monkeypatch.setattr("rekindle.controller.informer._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("rekindle.controller.work_queue._FIRST_BACKOFF", 0.02)
+    monkeypatch.setattr("rekindle.controller.speculation.scheduler._CHANGE_PAUSE", 0.01)
+    monkeypatch.setattr("rekindle.controller.speculation.scheduler._UNANSWERED_PAUSES", (0.02, 0.02))
+    monkeypatch.setattr("rekindle.controller.speculation.followed._KNOWN_AFTER", 0.1)
+
+
+class FakeDriver:
+    """Answers as a driver's UI does: a stage of eight tasks, of which seven have finished; the last runs on."""
+
+    def __init__(self) -> None:
+        self.began, self.is_over, self.is_silent, self.asked = time.time() - 60, False, False, 0
+
+    async def start(self, stack: AsyncExitStack) -> int:
+        application = web.Application()
+        root = "/api/v1/applications/spark-1"
+        application.router.add_get(f"{root}/stages", self._stages)
+        application.router.add_get(f"{root}/stages/0/0/taskList", self._tasks)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.01)
+        await runner.setup()
+        stack.push_async_callback(runner.cleanup)
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return int(runner.addresses[0][1])
+
+    async def _stages(self, request: web.Request) -> web.Response:
+        self.asked += 1
+        if self.is_silent:
+            return web.Response(status=500)
+        counts = {"numTasks": 8, "numActiveTasks": 1, "numCompleteTasks": 7, "numCompletedIndices": 7}
+        stage = {"stageId": 0, "attemptId": 0, "name": "map", "numFailedTasks": 0, **counts}
+        return web.json_response([] if self.is_over else [{**stage, "firstTaskLaunchedTime": moment(self.began)}])
+
+    async def _tasks(self, request: web.Request) -> web.Response:
+        if request.query["status"] == "running":
+            return web.json_response([self._task(7, "RUNNING", "1")])
+        return web.json_response([self._task(index, "SUCCESS", "2", duration=1000) for index in range(7)])
+
+    def _task(self, index: int, status: str, executor: str, **more: Any) -> Object:
+        said = {"taskId": index, "index": index, "attempt": 0, "launchTime": moment(self.began), "status": status}
+        return {**said, "executorId": executor, "speculative": False, **more}
+
+
+def moment(seconds: float) -> str:
+    return format_time(seconds).replace("Z", ".000GMT")
+
+
+def pod(name: str, node: str, owner: str, role: str, **labels: str) -> Object:
+    container = {
+        "name": "spark",
+        "image": "spark:4",
+        "lifecycle": {"preStop": {"exec": {"command": ["/opt/decom.sh"]}}},
+    }
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"rekindle.dev/managed": "true", LABEL_UID: UID, "spark-role": role, **labels},
+            "ownerReferences": [{"uid": owner, "kind": "Pod", "name": "x", "apiVersion": "v1"}],
+        },
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": "Running", "podIP": "127.0.0.1"},
+    }
+
+
+class Stage:
+    """All that there is: the server, the driver, the scheduler and what keeps its copies."""
+
+    def __init__(self, server: ApiServer, driver: FakeDriver, mode: BlockMode) -> None:
+        self.server, self.driver = server, driver
+        self.pods = Union([Informer(server.kube, POD, index=lambda body: labels_of(body).get(LABEL_UID))])
+        self.nodes = Informer(server.kube, NODE)
+        events, metrics = EventRecorder(server.kube, "op", lambda: None), Metrics()
+        self.store = ApplicationStore(lambda key: None)
+        settings = BlockSettings(mode=mode)
+        self.keeper = BlockKeeper(server.kube, self.nodes, settings, events, metrics, lambda application: False)
+        requests = BlockRequests(server.kube, self.keeper, self.nodes, settings)
+        acting = Acting(server.kube, self.nodes, requests, events, metrics)
+        self.scheduler = SpeculativeScheduler(self.store, self.pods, self.keeper, acting, events, workers=2)
+        self.pods.listen(lambda before, after: self.scheduler.look(KEY))
+        self.parts = (self.pods, self.nodes, events, self.keeper, self.scheduler)
+
+    def start(self, **spec: Any) -> None:
+        """An application that runs, with its driver and three executors."""
+        driver = self.server.make(POD, "team", pod("pi-driver", "n3", UID, "driver"))
+        for number, node in enumerate(("n1", "n2", "n3"), 1):
+            labels = {"spark-exec-id": str(number), "spark-app-selector": "spark-1"}
+            self.server.make(
+                POD, "team", pod(f"pi-1-exec-{number}", node, driver["metadata"]["uid"], "executor", **labels)
+            )
+        body = manifest(speculation=SPECULATION, executor={"instances": 3}, **spec)
+        body["status"] = {
+            "applicationState": {"state": "RUNNING"},
+            "attempt": 1,
+            "sparkApplicationId": "spark-1",
+            "driverInfo": {"podName": "pi-driver", "podUid": driver["metadata"]["uid"]},
+        }
+        body["metadata"] |= {"resourceVersion": "1", "generation": 1}
+        self.store.put(body)
+        self.server.make(SPARK_APPLICATION, "team", body)
+        self.scheduler.look(KEY)
+
+    def executors(self) -> list[Object]:
+        return [one for one in self.server.all(POD) if labels_of(one).get("spark-role") == "executor"]
+
+    def duplicates(self) -> list[Object]:
+        return [one for one in self.executors() if "rekindle.dev/duplicate" in labels_of(one)]
+
+    def ends(self, name: str) -> bool:
+        found = self.server.get(POD, "team", name)
+        return found is None or "deletionTimestamp" in found["metadata"]
+
+    def reasons(self) -> set[str]:
+        return {one["reason"] for one in self.server.all(EVENT)}
+
+
+def staged(monkeypatch, case: Callable[[Stage], Awaitable[None]], mode: BlockMode = BlockMode.ON) -> None:
+    async def prepared(server: ApiServer) -> None:
+        async with AsyncExitStack() as stack:
+            driver = FakeDriver()
+            monkeypatch.setattr("rekindle.controller.speculation.ui.UI_PORT", await driver.start(stack))
+            for number in range(1, 4):
+                host = {"kubernetes.io/hostname": f"host-{number}"}
+                server.make(NODE, "", objects.node(f"n{number}", labels=host))
+            stage = Stage(server, driver, mode)
+            tasks = [asyncio.create_task(part.run()) for part in stage.parts]
+            try:
+                await stage.pods.wait_until_listed()
+                await case(stage)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+    served(prepared)
+
+
+@pytest.mark.requirement("S2-36", "S2-38", "S3-1", "S3-3", "S3-9")
+def test_the_node_is_blocked_then_drained_then_its_executor_is_duplicated(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start()
+        [duplicate] = await until(stage.duplicates)
+        assert is_marked(stage.server.get(NODE, "", "n1") or {})
+        assert stage.ends("pi-1-exec-1")
+        assert not stage.ends("pi-1-exec-2")
+        written = [call for call in stage.server.written() if "status" not in call]
+        order = [next(at for at, call in enumerate(written) if part in call) for part in
+                 ("POST /apis/rekindle.dev/v1beta2/nodeblocks", "PATCH /api/v1/nodes/n1",
+                  "DELETE /api/v1/namespaces/team/pods/pi-1-exec-1", "POST /api/v1/namespaces/team/pods")]  # fmt: skip
+        assert order == sorted(order)
+        assert int(labels_of(duplicate)["spark-exec-id"]) >= 1_000_000
+        assert "host-1" in str(duplicate["spec"]["affinity"])
+        await until(lambda: {"SlowNode", "ExecutorDrained", "DuplicateExecutorsMade"} <= stage.reasons())
+
+    staged(monkeypatch, case)
+
+
+@pytest.mark.requirement("S2-47")
+def test_reports_that_go_on_make_nothing_twice(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start()
+        await until(stage.duplicates)
+        asked = stage.driver.asked
+        await until(lambda: stage.driver.asked > asked + 10)
+        assert len(stage.duplicates()) == 1
+        assert len(stage.server.all(NODE_BLOCK)) == 1
+
+    staged(monkeypatch, case)
+
+
+@pytest.mark.requirement("S2-40", "S1-29")
+def test_what_is_slow_is_told_and_that_nothing_is_any_more(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start()
+        await until(lambda: (facts := stage.scheduler.facts.get(KEY)) and facts.num_slow_execution_vertices == 1)
+        assert stage.scheduler.facts[KEY].slow_nodes == ["n1"]
+        stage.driver.is_over = True
+        await until(lambda: stage.scheduler.facts[KEY].num_slow_execution_vertices == 0)
+        assert stage.scheduler.facts[KEY].slow_nodes == []
+
+    staged(monkeypatch, case)
+
+
+def test_in_a_dry_run_a_block_is_only_reported(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start()
+        await until(lambda: "DryRun" in str([block.get("status") for block in stage.server.all(NODE_BLOCK)]))
+        asked = stage.driver.asked
+        await until(lambda: stage.driver.asked > asked + 5)
+        assert not any(is_marked(node) for node in stage.server.all(NODE))
+        assert not stage.ends("pi-1-exec-1")
+        assert stage.duplicates() == []
+
+    staged(monkeypatch, case, BlockMode.DRY_RUN)
+
+
+@pytest.mark.requirement("S2-12")
+def test_without_speculation_no_driver_is_asked(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start(sparkConf={"spark.rekindle.speculation.enabled": "false"})
+        await asyncio.sleep(0.3)
+        assert stage.driver.asked == 0
+        assert stage.server.all(NODE_BLOCK) == []
+
+    staged(monkeypatch, case)
+
+
+def test_a_driver_that_does_not_answer_is_told_of_and_nothing_is_done(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.driver.is_silent = True
+        stage.start()
+        await until(lambda: "DriverUnanswered" in stage.reasons())
+        assert stage.scheduler.facts[KEY].problem.startswith("slow tasks cannot be seen: ")
+        assert stage.server.all(NODE_BLOCK) == []
+        stage.driver.is_silent = False
+        await until(lambda: stage.scheduler.facts[KEY].problem == "")
+        await until(stage.duplicates)
+
+    staged(monkeypatch, case)
+
+
+def test_a_ui_that_is_off_is_told_of(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start(sparkConf={"spark.ui.enabled": "false"})
+        await until(lambda: "DriverNotFollowed" in stage.reasons())
+        assert "spark.ui.enabled=false" in stage.scheduler.facts[KEY].problem
+
+    staged(monkeypatch, case)
+
+
+@pytest.mark.requirement("S3-15")
+def test_what_a_quota_refuses_is_told_and_the_application_goes_on(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.server.fault("POST", "/namespaces/team/pods$", 403, message="exceeded quota: few", times=99)
+        stage.start()
+        await until(lambda: "DuplicateExecutorsRefused" in stage.reasons())
+        [note] = [one["note"] for one in stage.server.all(EVENT) if one["reason"] == "DuplicateExecutorsRefused"]
+        assert "exceeded quota: few" in note
+        asked = stage.driver.asked
+        await until(lambda: stage.driver.asked > asked + 5)
+        assert stage.duplicates() == []
+
+    staged(monkeypatch, case)
+
+
+def test_an_executor_without_a_hook_is_not_killed_for_being_slow(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start()
+        for number in (1, 2, 3):
+            name = f"pi-1-exec-{number}"
+            stage.server.change(POD, "team", name, {"spec": {"containers": [{"name": "spark", "image": "spark:4"}]}})
+        await until(lambda: "ExecutorNotDrained" in stage.reasons())
+        assert not stage.ends("pi-1-exec-1")
+
+    staged(monkeypatch, case)
+
+
+def test_an_application_that_ends_is_forgotten(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.start()
+        await until(lambda: KEY in stage.scheduler.facts)
+        body = dict(stage.store.get(KEY) or {})
+        body["status"] = {**body["status"], "applicationState": {"state": "COMPLETED"}}
+        body["metadata"] = {**body["metadata"], "resourceVersion": "2"}
+        stage.store.put(body)
+        stage.scheduler.look(KEY)
+        await until(lambda: KEY not in stage.scheduler.facts)
+        asked = stage.driver.asked
+        await asyncio.sleep(0.3)
+        assert stage.driver.asked == asked
+
+    staged(monkeypatch, case)
