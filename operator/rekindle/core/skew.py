@@ -6,10 +6,11 @@ and in records: either may show the skew, since a key's rows may be short.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from statistics import median
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,49 +33,53 @@ class Blame(Enum):
     """The others read something, and what it reads has not been told yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Typical:
-    """Medians of those that have finished and have read something."""
-
-    amount: float
-    seconds: float
-
-
 _UNITS: tuple[Callable[[Work], int | None], ...] = (lambda work: work.input_bytes, lambda work: work.input_records)
 
 
-def blame(slow: Work, finished: Sequence[Work], tolerated_factor: float) -> Blame:
+@dataclass(frozen=True, slots=True)
+class Typical:
+    """What the finished tasks of a job vertex have taken and read.
+
+    Attributes:
+        middles: [unit -> its amount and the seconds, medians of those that have read something of it]; None where
+            most have read nothing.
+    """
+
+    middles: tuple[tuple[float, float] | None, ...]
+
+    @classmethod
+    def of(cls, finished: Sequence[Work]) -> Self:
+        return cls(tuple(_middle(finished, unit) for unit in _UNITS))
+
+
+def blame(slow: Work, typical: Typical, tolerated_factor: float) -> Blame:
     """What makes `slow` slow, beside what others of its job vertex have taken and read.
 
-    Input explains a time where there is more than `tolerated_factor` times as much of it as is typical, and where the
-    time for each part of it is within that factor.
+    Input explains a time where there is more than `tolerated_factor` times as much of it as is typical, however long
+    it takes: a key's rows may cost more than in proportion. And it does where there is more of it than is typical, and
+    the time for each part of it is within that factor.
     """
-    verdicts = [_by_unit(slow, finished, unit, tolerated_factor) for unit in _UNITS]
+    by_unit = zip(_UNITS, typical.middles, strict=True)
+    verdicts = [_verdict(slow.seconds, unit(slow), middle, tolerated_factor) for unit, middle in by_unit]
     for verdict in (Blame.SKEW, Blame.UNKNOWN):
         if verdict in verdicts:
             return verdict
     return Blame.NODE
 
 
-def _by_unit(
-    slow: Work, finished: Sequence[Work], unit: Callable[[Work], int | None], tolerated_factor: float
-) -> Blame:
-    typical = _typical(finished, unit)
-    if typical is None:
+def _verdict(seconds: float, amount: int | None, middle: tuple[float, float] | None, tolerated_factor: float) -> Blame:
+    if middle is None:
         return Blame.NODE  # these tasks read nothing
-    amount = unit(slow)
     if amount is None:
         return Blame.UNKNOWN
-    share = amount / typical.amount
-    is_more = share > tolerated_factor
-    is_as_fast = share > 1 and slow.seconds <= tolerated_factor * typical.seconds * share
-    return Blame.SKEW if is_more or is_as_fast else Blame.NODE
+    typical_amount, typical_seconds = middle
+    share = amount / typical_amount
+    is_as_fast = share > 1 and seconds <= tolerated_factor * typical_seconds * share
+    return Blame.SKEW if share > tolerated_factor or is_as_fast else Blame.NODE
 
 
-def _typical(finished: Iterable[Work], unit: Callable[[Work], int | None]) -> _Typical | None:
-    """None where most have read nothing of that unit."""
-    every = list(finished)
-    known = [(amount, work.seconds) for work in every if (amount := unit(work))]
-    if 2 * len(known) <= len(every):
+def _middle(finished: Sequence[Work], unit: Callable[[Work], int | None]) -> tuple[float, float] | None:
+    known = [(amount, work.seconds) for work in finished if (amount := unit(work))]
+    if 2 * len(known) <= len(finished):
         return None
-    return _Typical(median(amount for amount, _ in known), median(seconds for _, seconds in known))
+    return median(amount for amount, _ in known), median(seconds for _, seconds in known)

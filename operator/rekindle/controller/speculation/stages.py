@@ -6,6 +6,7 @@ or told twice stays.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from rekindle.controller.speculation.spark_rest import Stage, Task
 from rekindle.core.execution import Execution, ExecutionState
@@ -39,31 +40,49 @@ class SeenStages:
 def seen_stage(stage: Stage, finished: Iterable[Task], running: Iterable[Task], nodes: Mapping[str, str]) -> SeenStage:
     """The stage with these tasks; `nodes`: [executor -> node], of an executor that is not there it is not known.
 
-    Of several tasks of a partition that have finished the first counts, and what still runs beside it does not.
+    Of several tasks of a partition that have finished the first counts, and what still runs beside it does not. Where
+    one was launched after that, what the first has made is lost, and it counts no more.
     """
-    name = f"stage {stage.key.stage_id}.{stage.key.attempt}"
-    vertex = ExecutionJobVertex.create(JobVertex(name, stage.tasks))
+    vertex = ExecutionJobVertex.create(JobVertex(f"stage {stage.key}", stage.tasks))
     told: dict[ExecutionAttemptID, Task] = {}
-    for task in sorted(finished, key=lambda one: one.launched_at + (one.seconds or 0.0)):
-        if task.index < stage.tasks and not vertex.tasks[task.index].is_finished:
-            attempt = _deployed(vertex, task, nodes)
-            execution = vertex.tasks[task.index].current(attempt)
-            assert execution is not None
-            vertex.admit(execution, task.launched_at + (task.seconds or 0.0))
-            told[attempt] = task
-    for task in sorted(running, key=lambda one: one.launched_at):
-        if task.index < stage.tasks and not vertex.tasks[task.index].is_finished:
-            told[_deployed(vertex, task, nodes)] = task
+    live = _each_once(running, stage)
+    launched: dict[int, float] = {}
+    for task in live:
+        launched[task.index] = max(task.launched_at, launched.get(task.index, 0.0))
+    kept = [one for one in _each_once(finished, stage) if launched.get(one.index, 0.0) <= _ended_at(one)]
+    for task in sorted(kept, key=_ended_at):
+        if not vertex.tasks[task.index].is_finished:
+            execution = _deployed(vertex, task, nodes, task.input_bytes)
+            vertex.admit(execution, _ended_at(task))
+            told[execution.attempt_id] = task
+    typical = median([one.input_bytes for one in kept if one.input_bytes is not None] or [0])
+    for task in sorted(live, key=lambda one: one.launched_at):
+        if not vertex.tasks[task.index].is_finished:
+            told[_deployed(vertex, task, nodes, _to_read(task, typical)).attempt_id] = task
     return SeenStage(vertex, told)
 
 
-def _deployed(vertex: ExecutionJobVertex, task: Task, nodes: Mapping[str, str]) -> ExecutionAttemptID:
+def _each_once(tasks: Iterable[Task], stage: Stage) -> list[Task]:
+    """A task that starts or ends between two pages of an answer moves the others, and one may be on both."""
+    return list({(one.index, one.attempt): one for one in tasks if one.index < stage.tasks}.values())
+
+
+def _ended_at(task: Task) -> float:
+    return task.launched_at + (task.seconds or 0.0)
+
+
+def _to_read(task: Task, typical: float) -> int | None:
+    """How much a running task has to read, of which it tells only what it has read so far: hardly less than others."""
+    return None if task.input_bytes is None else max(task.input_bytes, int(typical))
+
+
+def _deployed(vertex: ExecutionJobVertex, task: Task, nodes: Mapping[str, str], input_bytes: int | None) -> Execution:
     """The attempt that the task is, as it was when it was launched."""
     there = vertex.tasks[task.index]
     scheduled = vertex.schedule(task.index) if task.index in vertex.pending else _copy(there, task)
-    deployed = scheduled.deployed(nodes.get(task.executor, NOWHERE), task.launched_at, task.input_bytes)
+    deployed = scheduled.deployed(nodes.get(task.executor, NOWHERE), task.launched_at, input_bytes)
     there.put(deployed)
-    return deployed.attempt_id
+    return deployed
 
 
 def _copy(vertex: ExecutionVertex, task: Task) -> Execution:

@@ -1,5 +1,6 @@
 """Where a driver's UI answers, by its pod and by what its application says of it."""
 
+import re
 from collections.abc import Mapping
 
 from rekindle.controller.resources import Object
@@ -23,9 +24,11 @@ def ui_of(driver: Object, conf: Mapping[str, str]) -> Address:
     host = str(driver["status"]["podIP"])
     if not _is_on(conf):
         return Address(host, UI_PORT)
-    port = conf.get("spark.ssl.ui.port", str(UI_PORT + _TLS_OFFSET))
-    if not port.isdecimal():
-        raise UiUnreachable(f"slow tasks cannot be seen: spec.sparkConf.spark.ssl.ui.port is {port!r}; write a number")
+    port = conf.get("spark.ssl.ui.port", str(UI_PORT + _TLS_OFFSET)).strip()
+    if re.fullmatch("[0-9]{1,5}", port) is None or not 0 < int(port) < 2**16:
+        raise UiUnreachable(
+            f"slow tasks cannot be seen: spec.sparkConf.spark.ssl.ui.port is {port!r}; write a number from 1 to 65535"
+        )
     return Address(host, int(port), tls=True)
 
 

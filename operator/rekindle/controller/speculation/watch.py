@@ -6,9 +6,11 @@ asked for once, for the first ceil(N * ratio) to finish stay the first. With `no
 twice as many have finished, and before anybody is blamed. Running tasks are asked for at each look.
 """
 
+import logging
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Literal
 
 from rekindle.api.settings import CoreOptions
@@ -17,13 +19,22 @@ from rekindle.controller.speculation.stages import NOWHERE, SeenStage, SeenStage
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.options import NodeAwareOptions
-from rekindle.core.skew import Blame, Work, blame
-from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
+from rekindle.core.skew import Blame, Typical, Work, blame
+from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, Slow
+
+log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE = 15.0
 _PAGE = 2000
-_MOST_FINISHED = 20_000
-"""Finished tasks of a stage that are asked for: of more, the others change no median by much."""
+_MOST_ASKED_FOR = 20_000
+"""Tasks of a stage that are asked for: of more, the others change no median by much."""
+
+_MOST_FOLLOWED = 100_000
+"""Tasks of all stages together, whatever a driver says that it has; each takes room here."""
+
+_TOLD_BY_NOW = 120.0
+"""Seconds after which a task that has told of no input has read none: Spark has executors tell more often than that
+(spark.network.timeout)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,17 +74,16 @@ class DriverWatch:
         self._rest, self._address, self._application_id, self._options = rest, address, application_id, options
         self._node_aware = options.node_aware
         self._bound = options.slow_tasks.baseline_lower_bound
-        self._detector: SlowTaskDetector = ExecutionTimeBasedSlowTaskDetector(options.slow_tasks)
         if options.node_aware is not None:
             self._bound = options.node_aware.lower_bound
-            self._detector = NodeAwareSlowTaskDetector(options.node_aware)
         self._stages: dict[StageKey, _Memory] = {}
+        self._has_said = False
 
     async def look(self, nodes: Mapping[str, str], now: float) -> Seen:
         """What is slow at `now` (epoch seconds); `nodes`: [executor -> node]. Raises DriverUnanswered."""
         stages = await self._rest.stages(self._address, self._application_id)
         now += stages.driver_clock or 0.0
-        running = [stage for stage in stages.found if stage.finished < stage.tasks]
+        running = self._followed(stages.found)
         self._stages = {stage.key: self._stages.get(stage.key, _Memory()) for stage in running}
         delays = [_LONGEST_PAUSE, max(self._bound, self._interval)]
         seen: list[SeenStage] = []
@@ -94,13 +104,29 @@ class DriverWatch:
     def _interval(self) -> float:
         return self._options.slow_tasks.check_interval
 
+    def _followed(self, stages: Iterable[Stage]) -> list[Stage]:
+        """As many of the stages, in their order, as have not too many tasks together."""
+        found, room = [], _MOST_FOLLOWED
+        for stage in stages:
+            if 0 < stage.tasks <= room:
+                found.append(stage)
+                room -= stage.tasks
+            elif stage.tasks and not self._has_said:
+                self._has_said = True
+                log.warning("slow tasks of stage %s are not seen: more than %d tasks", stage.key, _MOST_FOLLOWED)
+        return found
+
     def _wait_for(self, stage: Stage, now: float) -> float:
-        """Seconds in which no task of the stage can be found slow; not more than 0 where one may be now."""
-        if stage.first_task_at is None or not stage.running:
-            return self._interval
+        """Seconds in which no task of the stage can be found slow; not more than 0 where one may be now.
+
+        How many run does not matter: a driver that has lost an executor counts too few.
+        """
+        if stage.first_task_at is None:
+            return max(self._bound, self._interval)
         if (left := stage.first_task_at + self._bound - now) > 0:
             return left
-        gate = 1 if self._node_aware is not None else math.ceil(stage.tasks * self._options.slow_tasks.baseline_ratio)
+        ratio = self._options.slow_tasks.baseline_ratio
+        gate = 1 if self._node_aware is not None else math.ceil(stage.tasks * ratio)
         return 0.0 if stage.finished >= gate else self._interval
 
     async def _learn(self, stage: Stage) -> None:
@@ -111,7 +137,7 @@ class DriverWatch:
 
     async def _tasks(self, stage: Stage, status: Literal["running", "success"]) -> list[Task]:
         found: list[Task] = []
-        while len(found) < _MOST_FINISHED:
+        while len(found) < _MOST_ASKED_FOR:
             page = await self._rest.tasks(
                 self._address, self._application_id, stage.key, status, offset=len(found), length=_PAGE
             )
@@ -124,7 +150,7 @@ class DriverWatch:
         """Seconds until one of the running tasks may be slow that is not now."""
         limit = self._bound
         if self._node_aware is None:
-            baseline = ExecutionTimeBasedSlowTaskDetector(self._options.slow_tasks).baseline(seen.vertex)
+            baseline = self._by_time(seen).baseline(seen.vertex)
             limit = baseline.seconds if baseline is not None else limit
         ages = [now - task.launched_at for task in seen.tasks.values() if task.running]
         if self._node_aware is not None and max(ages, default=0.0) >= limit:
@@ -135,18 +161,31 @@ class DriverWatch:
     async def _find(
         self, stages: Sequence[Stage], seen: Sequence[SeenStage], nodes: Mapping[str, str], now: float
     ) -> list[SlowTask]:
-        found = self._detector.find_slow(SeenStages(seen), now)
-        if found.slow and self._node_aware is not None:  # on figures of now, for others have finished meanwhile
-            by_name = {f"stage {one.key.stage_id}.{one.key.attempt}": one for one in stages}
-            blamed = {vertex_id.vertex for vertex_id, _, _ in found.slow}
+        found = self._detect(seen, now)
+        if found and self._node_aware is not None:  # on figures of now, for others have finished meanwhile
+            by_name = {f"stage {one.key}": one for one in stages}
+            blamed = {vertex_id.vertex for vertex_id, _, _ in found}
             seen = [await self._fresh(one, by_name, nodes) if _name(one) in blamed else one for one in seen]
-            found = self._detector.find_slow(SeenStages(seen), now)
+            found = self._detect(seen, now)
         by_vertex = {_name(one): one for one in seen}
+        typical = {name: _typical(by_vertex[name]) for name in {vertex_id.vertex for vertex_id, _, _ in found}}
         return [
-            self._slow_task(by_vertex[vertex_id.vertex], attempt, evidence, nodes, now)
-            for vertex_id, attempts, evidence in found.slow
+            self._slow_task(by_vertex[vertex_id.vertex], attempt, evidence, typical[vertex_id.vertex], now)
+            for vertex_id, attempts, evidence in found
             for attempt in attempts
         ]
+
+    def _detect(self, seen: Sequence[SeenStage], now: float) -> list[Slow]:
+        if self._node_aware is not None:
+            return list(NodeAwareSlowTaskDetector(self._node_aware).find_slow(SeenStages(seen), now).slow)
+        return [slow for one in seen for slow in self._by_time(one).find_slow(SeenStages([one]), now).slow]
+
+    def _by_time(self, seen: SeenStage) -> ExecutionTimeBasedSlowTaskDetector:
+        """The gate was passed by what the driver counts; where it tells of fewer, these stand for all of them."""
+        options = self._options.slow_tasks
+        told = Fraction(len(seen.vertex.finished), seen.vertex.parallelism)
+        ratio = min(options.baseline_ratio, told) if told else options.baseline_ratio
+        return ExecutionTimeBasedSlowTaskDetector(replace(options, baseline_ratio=ratio))
 
     async def _fresh(self, seen: SeenStage, stages: Mapping[str, Stage], nodes: Mapping[str, str]) -> SeenStage:
         stage = stages[_name(seen)]
@@ -157,24 +196,31 @@ class DriverWatch:
         return seen_stage(stage, memory.finished, running, nodes)
 
     def _slow_task(
-        self, seen: SeenStage, attempt: ExecutionAttemptID, evidence: str, nodes: Mapping[str, str], now: float
+        self, seen: SeenStage, attempt: ExecutionAttemptID, evidence: str, typical: Typical, now: float
     ) -> SlowTask:
-        task = seen.tasks[attempt]
-        done = [_work(one, one.seconds or 0.0) for one in seen.tasks.values() if not one.running]
+        task, vertex = seen.tasks[attempt], seen.vertex.tasks[attempt.vertex_id.subtask]
+        execution = vertex.current(attempt)
+        assert execution is not None
+        work = _work(task, now - task.launched_at)
+        if task.input_bytes is None and work.seconds >= _TOLD_BY_NOW:
+            work = Work(work.seconds, 0, 0)
         tolerated = (self._node_aware or NodeAwareOptions()).tolerated_factor
-        attempts = len(seen.vertex.tasks[attempt.vertex_id.subtask].executions)
         return SlowTask(
             str(attempt.vertex_id),
             task.executor,
-            nodes.get(task.executor, NOWHERE),
+            execution.node or NOWHERE,
             evidence,
-            blame(_work(task, now - task.launched_at), done, tolerated),
-            self._options.speculation.max_concurrent_executions - attempts,
+            blame(work, typical, tolerated),
+            max(0, self._options.speculation.max_concurrent_executions - len(vertex.executions)),
         )
 
 
 def _name(seen: SeenStage) -> str:
     return seen.vertex.job_vertex.name
+
+
+def _typical(seen: SeenStage) -> Typical:
+    return Typical.of([_work(one, one.seconds or 0.0) for one in seen.tasks.values() if not one.running])
 
 
 def _work(task: Task, seconds: float) -> Work:

@@ -1,8 +1,11 @@
 """What Spark needs of an application with `speculation.enabled`: to copy slow tasks, and to drain executors."""
 
+from fractions import Fraction
+
 from rekindle.api.settings import RekindleSettings
 from rekindle.api.spark_application import SparkApplicationSpec
 
+_HALF = Fraction(1, 2)
 _LONGEST_HEARTBEAT, _SHORTEST_HEARTBEAT = 10.0, 1.0
 
 
@@ -21,12 +24,18 @@ def overridden(spec: SparkApplicationSpec) -> list[str]:
 
 
 def _copies(settings: RekindleSettings) -> dict[str, str]:
-    """Spark's own copies, by the same measure."""
-    options = settings.to_core().slow_tasks
+    """Spark's own copies, by the same measure.
+
+    A node that `nodeAware` blames may hold more of a stage's tasks than the gate of FLIP-168 leaves, and Spark makes no
+    copy before its own gate: half of the tasks is what one of two nodes leaves.
+    """
+    core = settings.to_core()
+    options = core.slow_tasks
+    quantile = options.baseline_ratio if core.node_aware is None else min(options.baseline_ratio, _HALF)
     return {
         "spark.speculation": "true",
         "spark.speculation.interval": _milliseconds(options.check_interval),
-        "spark.speculation.quantile": str(float(options.baseline_ratio)),
+        "spark.speculation.quantile": str(float(quantile)),
         "spark.speculation.multiplier": str(options.baseline_multiplier),
         "spark.speculation.minTaskRuntime": _milliseconds(options.baseline_lower_bound),
     }
@@ -43,11 +52,13 @@ def _drains() -> dict[str, str]:
 
 
 def _witness(settings: RekindleSettings) -> dict[str, str]:
-    """How often a running task says what it has read, by which a slow node is told from skew."""
-    bound = settings.to_core().slow_tasks.baseline_lower_bound
+    """How often a running task says what it has read, which tells skew from a slow node: before it can be slow."""
+    options = settings.to_core()
+    bound = options.node_aware.lower_bound if options.node_aware else options.slow_tasks.baseline_lower_bound
     seconds = min(max(bound / 2, _SHORTEST_HEARTBEAT), _LONGEST_HEARTBEAT)
     return {"spark.executor.heartbeatInterval": _milliseconds(seconds)}
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{round(seconds * 1000)}ms"
+    """What is some time stays some: Spark starts no timer of none."""
+    return f"{max(round(seconds * 1000), 1 if seconds else 0)}ms"

@@ -7,10 +7,14 @@ import json
 import pytest
 
 from rekindle.controller.clock import parse_time
+from tests.cluster import operators
 from tests.cluster.api import until
 from tests.cluster.marks import needs_nodes
+from tests.cluster.test_cli import rekindle
 from tests.kind import levers
+from tests.kind.cluster import WORKERS
 from tests.kind.kubectl import kubectl
+from tests.kind.storage import recycle_volumes
 
 pytestmark = [pytest.mark.timeout(600), needs_nodes]
 
@@ -26,6 +30,15 @@ SPREAD = {
             }
         ]
     }
+}
+CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.spark-local-dir-1"
+SCRATCH_CLAIMS = {
+    f"{CLAIM}.options.claimName": "OnDemand",
+    f"{CLAIM}.options.storageClass": "shared",
+    f"{CLAIM}.options.sizeLimit": "100Mi",
+    f"{CLAIM}.mount.path": "/scratch",
+    f"{CLAIM}.mount.readOnly": "false",
+    "spark.kubernetes.legacy.useReadWriteOnceAccessMode": "true",
 }
 SPECULATION = {"enabled": True, "baselineLowerBound": "2s", "blockSlowNodeDuration": "30s"}
 
@@ -50,6 +63,8 @@ def ran(app):
 
 @pytest.mark.requirement("S2-36", "S2-38", "S3-1", "S3-3", "S3-5", "S3-9", "S3-13")
 def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application):
+    """Its scratch space is a claim of its own, and so is the duplicate's."""
+    recycle_volumes()
     app = application(
         "slow-node",
         "spin.py",
@@ -57,6 +72,7 @@ def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application)
         "0.7",
         executor={"instances": 3, "affinity": SPREAD},
         speculation=SPECULATION,
+        sparkConf=SCRATCH_CLAIMS,
     )
     app.apply()
     app.wait_until("three executors run", lambda status: status.get("executors", {}).get("running") == 3, 180)
@@ -69,6 +85,11 @@ def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application)
         duplicate = until(
             "a duplicate", lambda: [one for one in app.executors() if is_duplicate(one)], 30, tell=app.tell
         )
+        assert [
+            volume["persistentVolumeClaim"]["claimName"]
+            for volume in duplicate[0]["spec"]["volumes"]
+            if "persistentVolumeClaim" in volume
+        ] == [f"{duplicate[0]['metadata']['name']}-pvc-0"]
         until("it runs elsewhere", lambda: running_on(app, duplicate[0]) not in (None, sick), 60, tell=app.tell)
         app.wait_for("COMPLETED", "FAILED", seconds=240)
     assert app.state == "COMPLETED", app.tell()
@@ -79,6 +100,24 @@ def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application)
     until("no block is left", lambda: not blocks() and not marked_nodes(), 60)
     reasons = {one["reason"] for one in app.events()}
     assert {"SlowNode", "ExecutorDrained", "DuplicateExecutorsMade"} <= reasons
+
+
+@pytest.mark.requirement("S3-4", "S3-9", "S3-13")
+def test_a_node_that_a_person_blocks_gets_no_executor_until_the_end(application):
+    """Though the operator dies meanwhile: the end is kept by its successor."""
+    node = WORKERS[0]
+    told = rekindle("block", node, "--for", "45s", "--cause", "disk")
+    assert told.returncode == 0, told.stderr
+    until("the marks", lambda: marked_nodes() == {node}, 30)
+    shown = rekindle("nodes").stdout
+    assert [line.split()[-1] for line in shown.splitlines() if line.startswith(f"{node} ")] == ["disk"]
+    operators.kill()
+    app = application("by-hand-blocked", "pi.py", "1000", "4", "6", executor={"instances": 3, "affinity": SPREAD})
+    app.apply().wait_until("executors run", lambda status: status.get("executors", {}).get("running") == 3, 120)
+    assert node not in {one["spec"].get("nodeName") for one in app.executors()}
+    until("the end of the block", lambda: not marked_nodes(), 60)
+    assert "it gets no new tasks" not in rekindle("unblock", node).stdout
+    assert blocks() == []
 
 
 def is_duplicate(pod):

@@ -1,0 +1,308 @@
+"""What a driver is asked, and which of its tasks are found slow."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from rekindle.controller.speculation import watch as module
+from rekindle.controller.speculation.spark_rest import DriverUnanswered, Stage, StageKey, Stages
+from rekindle.core.skew import Blame
+from tests.unit.controller.speculation.scripted_driver import Attempt, ScriptedDriver, Watched, took
+
+ALL = ["stages", "running 1.0", "success 1.0"]
+
+
+def straggler(*ends: float, **driver: float) -> ScriptedDriver:
+    """Tasks that take so long, and one more that never ends."""
+    return ScriptedDriver(**driver).stage(*took(*ends), Attempt(len(ends), 0.0))
+
+
+class TestWhatIsAsked:
+    def test_tasks_only_once_one_of_them_may_have_run_for_the_lower_bound(self):
+        watched = Watched(straggler(10, 20, 30), baselineLowerBound="60s")
+        assert watched.asks(59.9) == ["stages"]
+        assert watched.asks(60.0) == ALL
+
+    def test_the_first_task_begins_that_and_not_the_stage(self):
+        late = ScriptedDriver().stage(Attempt(0, 200.0), Attempt(1, 200.0, 210.0), Attempt(2, 200.0, 210.0))
+        watched = Watched(late, baselineRatio=0.5, baselineLowerBound="60s")
+        assert [watched.asks(now) for now in (150.0, 259.9)] == [["stages"]] * 2
+        assert watched.asks(260.0) == ALL
+
+    @pytest.mark.requirement("S1-11", "S1-22")
+    def test_not_before_the_gate_with_execution_time(self):
+        """0.55 of 20 is 11."""
+        stage = took(*[10.0] * 10, 500.0)
+        watched = Watched(ScriptedDriver().stage(*stage, Attempt(11, 0.0), tasks=20), baselineRatio=0.55)
+        assert watched.asks(499.9) == ["stages"]
+        assert watched.asks(500.0) == ALL
+
+    @pytest.mark.requirement("S1-12")
+    def test_finished_tasks_once_with_execution_time(self):
+        driver = ScriptedDriver().stage(*took(10, 20, 30, *range(300, 308)), Attempt(11, 0.0), tasks=14)
+        watched = Watched(driver, baselineRatio=0.2)
+        for now in (100.0, 101.0, 304.0, 310.0):
+            watched.look(now)
+        assert driver.asked.count("success 1.0") == 1
+        assert driver.asked.count("running 1.0") == 4
+
+    def test_with_node_aware_as_soon_as_one_has_finished_and_again_when_twice_as_many_have(self):
+        """Nobody is blamed: one node, and so nothing to compare it with."""
+        driver = ScriptedDriver().stage(*took(30, 40, 50, 60, 70), Attempt(5, 0.0), tasks=8)
+        watched = Watched(driver, detector="nodeAware")
+        asked = {now: "success 1.0" in watched.asks(now) for now in (29.0, 30.0, 35.0, 40.0, 50.0, 60.0, 70.0)}
+        assert [now for now, again in asked.items() if again] == [30.0, 40.0, 60.0]
+
+    def test_nothing_of_stages_that_do_not_run(self):
+        driver = straggler(10, 10, 10).stage(*took(10, 10, 10), Attempt(3, 0.0), ends=100.0)
+        assert Watched(driver).asks(100.0) == ["stages"]
+
+    def test_all_pages(self, monkeypatch):
+        monkeypatch.setattr(module, "_PAGE", 2)
+        watched = Watched(ScriptedDriver().stage(*took(1, 2, 3, 4, 5), *(Attempt(n, 0.0) for n in (5, 6))))
+        assert watched.asks(90.0) == ["stages", *["running 1.0"] * 2, *["success 1.0"] * 3]
+        assert len(watched.slow(90.0)) == 2
+
+    def test_both_again_after_a_driver_that_did_not_answer(self, monkeypatch):
+        driver, watched = straggler(10, 10, 10), Watched(straggler(10, 10, 10))
+        watched = Watched(driver)
+
+        async def unanswered(*_: object, **__: object) -> None:
+            raise DriverUnanswered("it is busy")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(driver, "tasks", unanswered)
+            with pytest.raises(DriverUnanswered):
+                watched.look(60.0)
+        assert watched.asks(61.0) == ALL
+
+
+@pytest.mark.requirement("S1-5", "S1-6", "S1-7", "S1-13", "S1-14")
+class TestSlow:
+    def test_from_the_baseline_on_and_equal_is_slow(self):
+        watched = Watched(straggler(100, 200, 300))
+        assert watched.slow(299.9) == []
+        assert watched.slow(300.0) == ["stage 1.0[3]"]
+
+    def test_never_below_the_lower_bound(self):
+        watched = Watched(straggler(10, 20, 30))
+        assert watched.slow(59.9) == []
+        assert watched.slow(60.0) == ["stage 1.0[3]"]
+
+    @pytest.mark.requirement("S1-12", "S1-23")
+    @pytest.mark.parametrize("first_look", [200.0, 224.5])
+    def test_who_finishes_later_moves_nothing(self, first_look):
+        """The median of the first six is 150 s, with the seventh it would be 200 s; whenever they are asked for."""
+        watched = Watched(straggler(100, 100, 100, 200, 200, 200, 210))
+        assert watched.slow(first_look) == []
+        (slow,) = watched.look(225.0).slow
+        assert "median of the first 6 to finish: 150.0 s" in slow.evidence
+
+    @pytest.mark.requirement("S1-10")
+    def test_each_stage_by_its_own_measure(self):
+        driver = straggler(10, 10, 10).stage(*took(400, 400, 400), Attempt(3, 0.0), key=StageKey(2, 0))
+        watched = Watched(driver)
+        assert watched.slow(599.0) == ["stage 1.0[3]"]
+        assert watched.slow(600.0) == ["stage 1.0[3]", "stage 2.0[3]"]
+
+    @pytest.mark.requirement("S1-20", "S2-40")
+    def test_a_copy_has_its_own_clock_and_a_task_with_two_slow_attempts_is_one(self):
+        copy = Attempt(3, 70.0, executor="2", number=1)
+        watched = Watched(straggler(10, 10, 10).stage(*took(10, 10, 10), Attempt(3, 0.0), copy), {"1": "n1", "2": "n2"})
+        assert [one.node for one in watched.look(129.9).slow] == ["n1"]
+        seen = watched.look(130.0)
+        assert [one.node for one in seen.slow] == ["n1", "n2"]
+        assert seen.num_slow_vertices == 1
+
+    @pytest.mark.requirement("S1-29", "S2-40")
+    def test_an_empty_report_when_nothing_is_slow_any_more(self):
+        driver = ScriptedDriver().stage(*took(10, 10, 10, 100), Attempt(4, 80.0), tasks=5)
+        watched = Watched(driver, baselineRatio=0.5)
+        assert watched.look(99.0).num_slow_vertices == 1
+        seen = watched.look(100.0)
+        assert (seen.slow, seen.num_slow_vertices) == ((), 0)
+
+    @pytest.mark.requirement("S1-26")
+    def test_with_the_ratio_0_from_the_lower_bound_on(self):
+        driver = ScriptedDriver().stage(Attempt(0, 0.0), tasks=3)
+        watched = Watched(driver, baselineRatio=0)
+        assert watched.slow(59.9) == []
+        assert watched.slow(60.0) == ["stage 1.0[0]"]
+
+    @pytest.mark.requirement("S2-6", "S2-37")
+    @pytest.mark.parametrize(("most", "attempts", "left"), [(2, 1, 1), (3, 2, 1), (3, 1, 2), (2, 2, 0), (1, 2, 0)])
+    def test_and_how_many_more_attempts_it_may_have(self, most, attempts, left):
+        slow = [Attempt(3, float(number), number=number) for number in range(attempts)]
+        watched = Watched(ScriptedDriver().stage(*took(10, 10, 10), *slow), maxConcurrentExecutions=most)
+        assert {one.copies for one in watched.look(100.0).slow} == {left}
+
+
+@pytest.mark.parametrize("ahead", [-3600.0, -7.0, 7.0, 3600.0])
+def test_the_drivers_clock_is_taken_for_its_times(ahead):
+    right, wrong = Watched(straggler(100, 200, 300)), Watched(straggler(100, 200, 300, ahead=ahead))
+    for now in (5000.0, 5250.0, 5299.0, 5300.0):
+        at = now - 5000.0
+        assert wrong.look(at) == right.look(at)
+
+
+class TestTheBlame:
+    def blamed(self, now: float = 100.0, *, so_far: int | None, reads: int | None = 100, **settings: str) -> Blame:
+        done = [replace(one, reads=reads) for one in took(10, 10, 10)]
+        watched = Watched(ScriptedDriver().stage(*done, Attempt(3, 0.0, so_far=so_far)), **settings)
+        (slow,) = watched.look(now).slow
+        return slow.blame
+
+    def test_is_the_nodes_where_the_input_explains_nothing(self):
+        assert self.blamed(so_far=60) is Blame.NODE
+
+    def test_is_the_inputs_where_there_is_much_more(self):
+        assert self.blamed(so_far=1000) is Blame.SKEW
+
+    def test_is_not_known_as_long_as_the_task_may_not_have_told(self):
+        assert self.blamed(so_far=None) is Blame.UNKNOWN
+
+    def test_is_the_nodes_where_a_task_reads_nothing_for_longer_than_any_heartbeat_takes(self):
+        assert self.blamed(so_far=None, now=1000.0) is Blame.NODE
+
+    def test_is_the_nodes_where_nobody_reads(self):
+        assert self.blamed(so_far=None, reads=0) is Blame.NODE
+
+    @pytest.mark.parametrize(("factor", "blame"), [("1.5", Blame.SKEW), ("4", Blame.NODE)])
+    def test_goes_by_the_tolerated_factor(self, factor, blame):
+        """Three times as slow, with twice as much to read: with `nodeAware`, whose setting it is."""
+        done = [Attempt(n, 0.0, 20.0, executor="2") for n in range(6)]
+        slow = [Attempt(n, 0.0, executor="1", so_far=200) for n in (6, 7)]
+        watched = Watched(
+            ScriptedDriver().stage(*done, *slow),
+            {"1": "n1", "2": "n2"},
+            detector="nodeAware",
+            toleratedNodeFactor=factor,
+        )
+        assert {one.blame for one in watched.look(2000.0).slow} == {blame}
+
+
+class TestNodeAware:
+    NODES = {str(number): f"n{number}" for number in range(3)}  # noqa: RUF012 (nobody changes it)
+
+    def watched(self, *attempts: Attempt) -> Watched:
+        return Watched(ScriptedDriver().stage(*attempts), self.NODES, detector="nodeAware")
+
+    def third(self) -> list[Attempt]:
+        """A third of the tasks is on n0, where they go on for long."""
+        return [Attempt(n, 0.0, 20.0 if n % 3 else 500.0, executor=str(n % 3)) for n in range(9)]
+
+    @pytest.mark.requirement("S1-9")
+    def test_a_node_with_a_third_of_the_tasks_is_found_where_execution_time_sees_nothing(self):
+        seen = self.watched(*self.third()).look(120.0)
+        assert {one.node for one in seen.slow} == {"n0"}
+        assert seen.num_slow_vertices == 3
+        assert Watched(ScriptedDriver().stage(*self.third()), self.NODES).slow(120.0) == []
+
+    def more(self, end: float) -> list[Attempt]:
+        """And one more on each of the others, which began with them and ended then."""
+        return [Attempt(n, 0.0, end, executor=str(n - 8)) for n in (9, 10)]
+
+    def test_finished_tasks_are_asked_for_again_before_it_is_blamed(self):
+        watched = self.watched(*self.third(), *self.more(100.0))
+        assert watched.slow(25.0) == []
+        (evidence,) = {one.evidence for one in watched.look(120.0).slow}
+        assert " as 8 elsewhere" in evidence
+        assert watched.driver.asked.count("success 1.0") == 2
+
+    def test_and_it_is_not_where_they_show_others_to_be_as_slow(self):
+        slow_too = [Attempt(n, 0.0, 110.0, executor=str(1 + n % 2)) for n in range(9, 14)]
+        watched = self.watched(*self.third(), *slow_too)
+        assert watched.slow(25.0) == []
+        assert watched.slow(109.0) != []
+        assert watched.slow(111.0) == []
+
+    def test_once_for_as_many_as_have_finished(self):
+        watched = self.watched(*self.third())
+        watched.look(120.0)
+        assert watched.asks(121.0) == ["stages", "running 1.0"]
+
+    def test_an_executor_of_which_the_node_is_not_known_is_not_blamed(self):
+        driver = ScriptedDriver().stage(*self.third())
+        known = {executor: node for executor, node in self.NODES.items() if executor != "0"}
+        assert Watched(driver, known, detector="nodeAware").slow(120.0) == []
+
+
+class TestStagesComeAndGo:
+    def test_one_that_is_gone_is_forgotten(self):
+        driver = straggler(10, 10, 10)
+        watched = Watched(driver)
+        watched.look(60.0)
+        driver.stage(*took(10, 10, 10), Attempt(3, 0.0), ends=70.0)
+        watched.look(70.0)
+        driver.stage(*took(10, 10, 10), Attempt(3, 0.0))
+        assert watched.asks(80.0) == ALL
+
+    @pytest.mark.requirement("S1-10")
+    def test_one_that_is_tried_again_starts_anew(self):
+        """Its first attempt took 10 s a task; of the second one that took 200 s each is not slow at 250 s."""
+        driver = straggler(10, 10, 10)
+        watched = Watched(driver)
+        assert watched.slow(60.0) == ["stage 1.0[3]"]
+        again = [Attempt(n, 100.0, 300.0 if n < 3 else float("inf")) for n in range(4)]
+        driver.stage(*took(10, 10, 10), ends=100.0).stage(*again, key=StageKey(1, 1))
+        assert watched.slow(350.0) == []
+        assert watched.slow(400.0) == ["stage 1.1[3]"]
+
+
+class TestDriversThatTellOddThings:
+    def test_as_many_tasks_as_running_that_is_none_after_an_executor_was_lost(self, monkeypatch):
+        driver = straggler(10, 10, 10)
+        miscount(driver, monkeypatch, running=0)
+        assert Watched(driver).slow(60.0) == ["stage 1.0[3]"]
+
+    def test_all_as_finished_while_one_makes_again_what_was_lost(self):
+        again = Attempt(0, 20.0, number=1)
+        watched = Watched(ScriptedDriver().stage(*took(10, 10, 10, 15), again))
+        assert watched.slow(79.0) == []
+        assert watched.slow(80.0) == ["stage 1.0[0]"]
+
+    @pytest.mark.requirement("S1-11")
+    def test_of_fewer_finished_tasks_than_there_were(self, monkeypatch):
+        """It keeps a few only, or there are more than are asked for: they stand for all."""
+        monkeypatch.setattr(module, "_PAGE", 2)
+        monkeypatch.setattr(module, "_MOST_ASKED_FOR", 4)
+        driver = straggler(*[100.0] * 7)
+        watched = Watched(driver)
+        assert watched.slow(149.9) == []
+        (slow,) = watched.look(150.0).slow
+        assert "the first 4 to finish" in slow.evidence
+
+    def test_of_none_of_those_that_finished(self, monkeypatch):
+        driver = ScriptedDriver().stage(Attempt(3, 0.0))
+        miscount(driver, monkeypatch, finished=3)
+        assert Watched(driver).slow(1e6) == []
+
+    def test_of_more_tasks_than_there_is_room_for(self, monkeypatch, caplog):
+        driver = straggler(10, 10, 10).stage(Attempt(0, 0.0), tasks=2**31 - 1, key=StageKey(0, 0))
+        driver.stage(Attempt(0, 0.0), tasks=0, key=StageKey(3, 0))
+        watched = Watched(driver, baselineRatio=0)
+        assert [watched.slow(now) for now in (60.0, 61.0)] == [["stage 1.0[3]"]] * 2
+        (said,) = caplog.messages
+        assert said.startswith("slow tasks of stage 0.0 are not seen: more than ")
+
+    def test_of_stages_that_have_too_many_together(self, monkeypatch):
+        monkeypatch.setattr(module, "_MOST_FOLLOWED", 9)
+        driver = ScriptedDriver()
+        for number in (1, 2, 3):
+            driver.stage(*took(10, 10, 10), Attempt(3, 0.0), key=StageKey(number, 0))
+        assert Watched(driver).slow(60.0) == ["stage 1.0[3]", "stage 2.0[3]"]
+
+
+def miscount(driver: ScriptedDriver, monkeypatch: pytest.MonkeyPatch, **counts: int) -> None:
+    """From now on the driver counts its tasks wrongly."""
+    told = driver.stages
+
+    async def miscounted(address: object, application_id: str) -> Stages:
+        stages = await told(address, application_id)  # type: ignore[arg-type]
+        found: list[Stage] = [replace(one, **counts) for one in stages.found]
+        return Stages(tuple(found), stages.driver_clock)
+
+    monkeypatch.setattr(driver, "stages", miscounted)
