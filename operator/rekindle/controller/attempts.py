@@ -11,6 +11,7 @@ from rekindle.controller.fencing import ending, is_gone, waiting_for_proof
 from rekindle.controller.restarts import Again, after_failure, after_success
 from rekindle.controller.status import enter, new_attempt, with_condition
 from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.submission.speculation import overridden
 from rekindle.controller.text import end_of
 
 _LOOK_AGAIN = 5.0
@@ -39,7 +40,12 @@ def begin(view: View, status: ApplicationStatus, reason: str, message: str) -> D
         steps.append(ForgetDrivers(names.attempt - _KEPT_DRIVERS - 1))
     steps.append(Submit())
     said = f"attempt {names.attempt}: {message}; driver pod {names.driver_pod}"
-    return Decision(begun, tuple(steps), delay=_LOOK_AGAIN).saying("Normal", "SparkApplicationSubmitted", said)
+    decision = Decision(begun, tuple(steps), delay=_LOOK_AGAIN).saying("Normal", "SparkApplicationSubmitted", said)
+    assert view.application is not None
+    if keys := overridden(view.application.spec):
+        told = f"spec.sparkConf decides, and not spec.speculation, of {', '.join(keys)}"
+        decision = decision.saying("Normal", "SpeculationOverridden", told)
+    return decision
 
 
 def unmade(view: View, status: ApplicationStatus) -> Decision:

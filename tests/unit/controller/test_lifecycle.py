@@ -62,6 +62,13 @@ def test_from_nothing_to_completed():
     assert world.status.termination_time == "1970-01-01T00:16:40Z"
 
 
+def test_what_spark_conf_says_over_the_speculation_block_is_told_at_submission():
+    world = World(body=manifest(speculation={"enabled": True}, sparkConf={"spark.speculation.multiplier": "9"}))
+    world.settle()
+    told = [message for _, reason, message in world.said if reason == "SpeculationOverridden"]
+    assert told == ["spec.sparkConf decides, and not spec.speculation, of spark.speculation.multiplier"]
+
+
 def test_an_attempt_is_written_down_before_anything_of_it_is_made():
     world = World()
     decision = world.look()

@@ -50,13 +50,13 @@ def seen_stage(stage: Stage, finished: Iterable[Task], running: Iterable[Task], 
     for task in live:
         launched[task.index] = max(task.launched_at, launched.get(task.index, 0.0))
     kept = [one for one in _each_once(finished, stage) if launched.get(one.index, 0.0) <= _ended_at(one)]
-    for task in sorted(kept, key=_ended_at):
+    for task in sorted(kept, key=lambda one: (_ended_at(one), one.attempt)):
         if not vertex.tasks[task.index].is_finished:
             execution = _deployed(vertex, task, nodes, task.input_bytes)
             vertex.admit(execution, _ended_at(task))
             told[execution.attempt_id] = task
     typical = median([one.input_bytes for one in kept if one.input_bytes is not None] or [0])
-    for task in sorted(live, key=lambda one: one.launched_at):
+    for task in sorted(live, key=lambda one: (one.launched_at, one.attempt)):
         if not vertex.tasks[task.index].is_finished:
             told[_deployed(vertex, task, nodes, _to_read(task, typical)).attempt_id] = task
     return SeenStage(vertex, told)

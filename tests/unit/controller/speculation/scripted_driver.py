@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, cast
 
 from rekindle.api.settings import RekindleSettings
@@ -82,10 +82,13 @@ class Script:
 
 
 class ScriptedDriver:
-    """What a watch may ask of a driver. `asked`: what it did, as "stages", "running 1.0" and "success 1.0"."""
+    """What a watch may ask of a driver, whose clock is `ahead`, and whose stages it counts wrongly in `miscounted`.
 
-    def __init__(self, ahead: float = 0.0) -> None:
-        self._ahead, self._scripts = ahead, dict[StageKey, Script]()
+    `asked`: what it was, as "stages", "running 1.0" and "success 1.0".
+    """
+
+    def __init__(self, ahead: float = 0.0, **miscounted: Any) -> None:
+        self._ahead, self._miscounted, self._scripts = ahead, miscounted, dict[StageKey, Script]()
         self.now = 0.0
         self.asked: list[str] = []
 
@@ -105,7 +108,8 @@ class ScriptedDriver:
     async def stages(self, address: Address, application_id: str) -> Stages:
         self.asked.append("stages")
         active = [one for one in self._scripts.values() if one.begins <= self.now < one.ends]
-        return Stages(tuple(one.stage(self.now, self._ahead) for one in active), self._ahead or None)
+        found = (replace(one.stage(self.now, self._ahead), **self._miscounted) for one in active)
+        return Stages(tuple(found), self._ahead or None)
 
     async def tasks(
         self,
@@ -151,3 +155,8 @@ class Watched:
 def took(*seconds: float, executor: str = "1", first: int = 0) -> Iterable[Attempt]:
     """Tasks that start at 0 and take so long, from index `first` on."""
     return (Attempt(first + place, 0.0, end, executor) for place, end in enumerate(seconds))
+
+
+def straggler(*ends: float, **miscounted: Any) -> ScriptedDriver:
+    """Tasks that take so long, and one more that never ends."""
+    return ScriptedDriver(**miscounted).stage(*took(*ends), Attempt(len(ends), 0.0))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from copy import deepcopy
 from typing import Any
 
 import pytest
@@ -24,7 +25,7 @@ from rekindle.controller.speculation.acting import Acting
 from rekindle.controller.speculation.scheduler import SpeculativeScheduler
 from rekindle.controller.store import ApplicationStore
 from rekindle.controller.submission.names import LABEL_UID
-from tests.unit.controller.api_server import ApiServer, served, until
+from tests.unit.controller.api_server import ApiServer, What, served, until
 from tests.unit.controller.blocks import objects
 from tests.unit.controller.world import UID, manifest
 
@@ -114,6 +115,23 @@ class Stage:
         self.pods.listen(lambda before, after: self.scheduler.look(KEY))
         self.parts = (self.pods, self.nodes, events, self.keeper, self.scheduler)
 
+    @asynccontextmanager
+    async def at_work(self) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(part.run()) for part in self.parts]
+        try:
+            await self.pods.wait_until_listed()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def take_over(self) -> None:
+        """As an operator does that begins: it knows what is stored."""
+        for body in self.server.all(SPARK_APPLICATION):
+            self.store.put({**deepcopy(body), "metadata": {**body["metadata"], "uid": UID}})
+        self.scheduler.look(KEY)
+
     def start(self, **spec: Any) -> None:
         """An application that runs, with its driver and three executors."""
         driver = self.server.make(POD, "team", pod("pi-driver", "n3", UID, "driver"))
@@ -148,23 +166,20 @@ class Stage:
         return {one["reason"] for one in self.server.all(EVENT)}
 
 
+def make_nodes(server: ApiServer) -> None:
+    for number in range(1, 4):
+        server.make(NODE, "", objects.node(f"n{number}", labels={"kubernetes.io/hostname": f"host-{number}"}))
+
+
 def staged(monkeypatch, case: Callable[[Stage], Awaitable[None]], mode: BlockMode = BlockMode.ON) -> None:
     async def prepared(server: ApiServer) -> None:
         async with AsyncExitStack() as stack:
             driver = FakeDriver()
             monkeypatch.setattr("rekindle.controller.speculation.ui.UI_PORT", await driver.start(stack))
-            for number in range(1, 4):
-                host = {"kubernetes.io/hostname": f"host-{number}"}
-                server.make(NODE, "", objects.node(f"n{number}", labels=host))
+            make_nodes(server)
             stage = Stage(server, driver, mode)
-            tasks = [asyncio.create_task(part.run()) for part in stage.parts]
-            try:
-                await stage.pods.wait_until_listed()
+            async with stage.at_work():
                 await case(stage)
-            finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
 
     served(prepared)
 
@@ -200,6 +215,41 @@ def test_reports_that_go_on_make_nothing_twice(monkeypatch):
         assert len(stage.server.all(NODE_BLOCK)) == 1
 
     staged(monkeypatch, case)
+
+
+WRITES = ("POST .*/nodeblocks$", "PATCH .*/nodes/n1$", "PATCH .*/nodeblocks/.*/status$", "DELETE .*/pi-1-exec-1$",
+          "POST .*/pods$")  # fmt: skip
+"""All that is written on the way, in order; the last is asked for without effect first."""
+
+
+@pytest.mark.requirement("S2-47", "S3-13")
+@pytest.mark.parametrize("fatal", WRITES)
+@pytest.mark.parametrize("what", [What.LOST, What.DROPPED])
+def test_an_operator_that_dies_at_any_write_is_followed_by_one_that_comes_to_the_same_end(monkeypatch, fatal, what):
+    async def case(first: Stage) -> None:
+        kind, _, path = fatal.partition(" ")
+        fault = first.server.fault(kind, path, what)
+        async with first.at_work():
+            first.start()
+            await until(lambda: fault.hits)
+        second = Stage(first.server, first.driver, BlockMode.ON)
+        async with second.at_work():
+            second.take_over()
+            await until(lambda: second.duplicates() and second.ends("pi-1-exec-1"))
+            asked = first.driver.asked
+            await until(lambda: first.driver.asked > asked + 10)
+            assert len(second.duplicates()) == 1
+            assert [block["spec"]["node"] for block in first.server.all(NODE_BLOCK)] == ["n1"]
+            assert [node["metadata"]["name"] for node in first.server.all(NODE) if is_marked(node)] == ["n1"]
+
+    async def prepared(server: ApiServer) -> None:
+        async with AsyncExitStack() as stack:
+            driver = FakeDriver()
+            monkeypatch.setattr("rekindle.controller.speculation.ui.UI_PORT", await driver.start(stack))
+            make_nodes(server)
+            await case(Stage(server, driver, BlockMode.ON))
+
+    served(prepared)
 
 
 @pytest.mark.requirement("S2-40", "S1-29")

@@ -100,6 +100,12 @@ def test_what_was_launched_after_a_task_had_finished_makes_again_what_was_lost()
     assert again.deployed_at == 50.0
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_though_one_that_was_slower_has_not_been_ended_yet(order):
+    late, again = Attempt(0, 10.0, number=1), Attempt(0, 50.0, number=2)
+    assert states(seen(Attempt(0, 0.0, 20.0), *[late, again][::order]))[0] == "RUNNING RUNNING"
+
+
 def test_and_counts_no_more_when_it_has_finished_too():
     assert states(seen(Attempt(0, 0.0, 20.0), Attempt(0, 50.0, 60.0, number=1)))[0] == "FINISHED"
 

@@ -1,0 +1,54 @@
+"""Where a driver's UI is, by what its application says of it."""
+
+from typing import Any
+
+import pytest
+
+from rekindle.controller.speculation.spark_rest import Address
+from rekindle.controller.speculation.ui import UiUnreachable, ui_of
+from rekindle.controller.submission.properties import PORTS
+
+DRIVER: dict[str, Any] = {"metadata": {"name": "etl-driver"}, "status": {"phase": "Running", "podIP": "10.1.2.3"}}
+PLAIN = PORTS["spark-ui"]
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {},
+        {"spark.ui.enabled": "true"},
+        {"spark.ssl.enabled": "false"},
+        {"spark.ssl.enabled": "true", "spark.ssl.ui.enabled": "false"},
+        {"spark.ssl.ui.port": "9999"},
+    ],
+)
+def test_it_is_at_the_pods_port_for_it(conf):
+    assert ui_of(DRIVER, conf) == Address("10.1.2.3", PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("conf", "port"),
+    [
+        ({"spark.ssl.enabled": "true"}, 4440),
+        ({"spark.ssl.ui.enabled": "True "}, 4440),
+        ({"spark.ssl.enabled": "false", "spark.ssl.ui.enabled": "true", "spark.ssl.ui.port": "8443"}, 8443),
+        ({"spark.ssl.enabled": "true", "spark.ssl.ui.port": " 65535 "}, 65535),
+    ],
+)
+def test_with_tls_it_is_at_the_port_that_is_said_or_at_sparks_own(conf, port):
+    assert ui_of(DRIVER, conf) == Address("10.1.2.3", port, tls=True)
+
+
+@pytest.mark.parametrize("off", ["false", "FALSE", " false "])
+def test_one_that_is_off_cannot_be_asked_and_it_is_said_what_to_change(off):
+    with pytest.raises(
+        UiUnreachable, match=r"the driver's UI is off; remove spark\.ui\.enabled=false from spec\.sparkConf"
+    ):
+        ui_of(DRIVER, {"spark.ui.enabled": off})
+
+
+@pytest.mark.parametrize("port", ["", "https", "0", "-1", "65536", "44400000000000", "4440.0", "٤٤٤٠"])
+def test_a_port_that_is_none_is_named(port):
+    with pytest.raises(UiUnreachable) as caught:
+        ui_of(DRIVER, {"spark.ssl.ui.enabled": "true", "spark.ssl.ui.port": port})
+    assert f"spec.sparkConf.spark.ssl.ui.port is {port!r}; write a number from 1 to 65535" in str(caught.value)
