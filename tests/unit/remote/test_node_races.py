@@ -21,9 +21,9 @@ class Racing(Kube):
         super().__init__(server.kube._client)
         self._then = [then]
 
-    async def create(self, resource: Resource, *arguments):
+    async def create(self, resource: Resource, *arguments, **named):
         self._race()
-        return await super().create(resource, *arguments)
+        return await super().create(resource, *arguments, **named)
 
     async def patch(self, resource: Resource, *arguments, **named):
         self._race()

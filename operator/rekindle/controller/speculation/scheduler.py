@@ -4,6 +4,7 @@ One look at an application: what is slow, which executors there are and which no
 steps of `plan`. All that counts is in the API: an operator that begins anew goes on where the last one was.
 """
 
+import asyncio
 import logging
 import math
 import time
@@ -34,6 +35,7 @@ from rekindle.core.skew import Blame
 log = logging.getLogger(__name__)
 
 _UNANSWERED_PAUSES = (1.0, 2.0, 5.0, 15.0, 30.0)
+_LOOK_SECONDS = 20.0
 _CHANGE_PAUSE = 0.5
 """Seconds in which the changes of an application's pods become one look."""
 
@@ -134,7 +136,7 @@ class SpeculativeScheduler:
             return None
         nodes = {str(one.id): one.node for one in followed.executors if one.node}
         try:
-            seen = await watch.look(nodes, time.time())
+            seen = await self._within_bounds(watch, nodes)
         except DriverUnanswered as problem:
             memory.unanswered += 1
             if memory.unanswered >= len(_UNANSWERED_PAUSES):
@@ -147,6 +149,16 @@ class SpeculativeScheduler:
         if seen.slow:
             memory.quiet_since = time.monotonic()
         return seen
+
+    async def _within_bounds(self, watch: DriverWatch, nodes: Mapping[str, str]) -> Seen:
+        """A look takes some questions, one for each stage, and many stages with late answers would hold a worker."""
+        try:
+            async with asyncio.timeout(_LOOK_SECONDS) as timeout:
+                return await watch.look(nodes, time.time())
+        except TimeoutError:
+            if not timeout.expired():
+                raise
+            raise DriverUnanswered(f"the driver did not tell all within {_LOOK_SECONDS:g} s") from None
 
     def _watch(self, followed: Followed) -> DriverWatch | None:
         """None where its UI cannot be asked, or not yet."""

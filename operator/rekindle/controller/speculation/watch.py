@@ -1,9 +1,9 @@
 """One running driver, followed through its REST: which of its tasks are slow, and of what.
 
 A driver is asked only when the answer could change something. A stage is looked into from the moment on when one of
-its tasks may have run for the lower bound; with `executionTime` not before its gate, and then its finished tasks are
-asked for once, for the first ceil(N * ratio) to finish stay the first. With `nodeAware` they are asked for again when
-twice as many have finished, and before anybody is blamed. Running tasks are asked for at each look.
+its tasks may have run for the lower bound, which its running tasks tell. With `executionTime` its finished tasks are
+asked for once, when it has passed its gate, for the first ceil(N * ratio) to finish stay the first. With `nodeAware`
+they are asked for again when twice as many have finished, and before anybody is blamed.
 """
 
 import logging
@@ -66,6 +66,12 @@ class _Memory:
     as_of: int = 0
     """How many had finished when they were last asked for; 0: not yet."""
 
+    asked_at: float = 0.0
+    """When its running tasks were last asked for before the gate, by the driver's clock."""
+
+    not_before: float = 0.0
+    """No task can have run for the lower bound before."""
+
 
 class DriverWatch:
     """Follows one application of one driver."""
@@ -93,6 +99,11 @@ class DriverWatch:
                 delays.append(wait)
                 continue
             tasks = await self._tasks(stage, "running")
+            memory = self._stages[stage.key]
+            memory.asked_at, memory.not_before = now, self._bound + min([now, *(one.launched_at for one in tasks)])
+            if stage.finished < self._gate(stage):
+                delays.append(self._wait_for(stage, now))
+                continue
             await self._learn(stage)
             seen.append(seen_stage(stage, self._stages[stage.key].finished, tasks, nodes))
             delays.append(self._next(seen[-1], now))
@@ -123,11 +134,16 @@ class DriverWatch:
         """
         if stage.first_task_at is None:
             return max(self._bound, self._interval)
-        if (left := stage.first_task_at + self._bound - now) > 0:
+        memory = self._stages[stage.key]
+        if (left := max(stage.first_task_at + self._bound, memory.not_before) - now) > 0:
             return left
+        if stage.finished >= self._gate(stage):
+            return 0.0
+        return self._interval if now < memory.asked_at + _LONGEST_PAUSE else 0.0
+
+    def _gate(self, stage: Stage) -> int:
         ratio = self._options.slow_tasks.baseline_ratio
-        gate = 1 if self._node_aware is not None else math.ceil(stage.tasks * ratio)
-        return 0.0 if stage.finished >= gate else self._interval
+        return 1 if self._node_aware is not None else math.ceil(stage.tasks * ratio)
 
     async def _learn(self, stage: Stage) -> None:
         """Ask for finished tasks where what is known of them does not do."""

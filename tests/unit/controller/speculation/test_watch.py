@@ -28,12 +28,20 @@ class TestWhatIsAsked:
         assert watched.asks(260.0) == ALL
 
     @pytest.mark.requirement("S1-11", "S1-22")
-    def test_not_before_the_gate_with_execution_time(self):
-        """0.55 of 100 is 55."""
+    def test_for_no_finished_task_before_the_gate_with_execution_time(self):
+        """0.55 of 100 is 55; those that run are asked for, to know how old one can be."""
         stage = took(*[10.0] * 54, 500.0)
         watched = Watched(ScriptedDriver().stage(*stage, Attempt(55, 0.0), tasks=100), baselineRatio=0.55)
-        assert watched.asks(499.9) == ["stages"]
+        assert watched.asks(499.9) == ["stages", "running 1.0"]
         assert watched.asks(500.0) == ALL
+
+    def test_before_the_gate_for_the_tasks_that_run_only_when_one_may_be_old_enough(self):
+        """The oldest is twenty seconds old, and the bound is a minute."""
+        script = ScriptedDriver().stage(*took(*[10.0] * 5), Attempt(5, 80.0), tasks=100)
+        watched = Watched(script)
+        assert watched.asks(100.0) == ["stages", "running 1.0"]
+        assert [watched.asks(now) for now in (110.0, 139.0)] == [["stages"], ["stages"]]
+        assert watched.asks(140.0) == ["stages", "running 1.0"]
 
     @pytest.mark.requirement("S1-12")
     def test_finished_tasks_once_with_execution_time(self):
