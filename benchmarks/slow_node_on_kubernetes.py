@@ -34,7 +34,7 @@ as many as make a healthy run compute for --seconds. What starts cold, and a mac
 Every answer is compared with that of the first run. Attempts, copies and wasted seconds are from Spark's event log,
 blocks and drains from the operator's events. Results go to .build/bench/slow_node_on_kubernetes.json, what drivers and
 operator logged to .build/bench/logs. Nothing is left behind: nodes have all their CPUs again, and no application and
-no block is there, after an error or Ctrl-C too. Rekindle stays installed.
+no block is there, after an error or Ctrl-C too. Rekindle and a ConfigMap with the programs stay.
 
 exit codes: 0 done; 1 a run had no answer or another one; 2 usage, or no cluster; 130 Ctrl-C, 143 SIGTERM.
 """
@@ -218,6 +218,7 @@ def main() -> int:
     try:
         found = measure(options, names)
     except KeyboardInterrupt:
+        say("interrupted; all is as it was")
         return 130
     except Failed as error:
         print(f"slow_node_on_kubernetes.py: {error}", file=sys.stderr)

@@ -40,7 +40,7 @@ SCRATCH_CLAIMS = {
     f"{CLAIM}.mount.readOnly": "false",
     "spark.kubernetes.legacy.useReadWriteOnceAccessMode": "true",
 }
-SPECULATION = {"enabled": True, "baselineLowerBound": "2s", "blockSlowNodeDuration": "30s"}
+SPECULATION = {"enabled": True, "baselineRatio": 0.3, "baselineLowerBound": "2s", "blockSlowNodeDuration": "30s"}
 
 
 def blocks():

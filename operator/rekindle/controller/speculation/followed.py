@@ -31,12 +31,14 @@ class Memory:
         not_before: [step -> monotonic time before which it is not taken again]
         refusals: [step -> how often in a row it was refused]
         unanswered: how often in a row the driver gave no answer.
+        silent_since: since when, monotonic; 0: it answers.
     """
 
     pod_uid: str
     quiet_since: float = field(default_factory=time.monotonic)
     watch: DriverWatch | None = None
     unanswered: int = 0
+    silent_since: float = 0.0
     told: dict[str, str] = field(default_factory=dict)
     not_before: dict[str, float] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)

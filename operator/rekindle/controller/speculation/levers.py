@@ -44,7 +44,7 @@ class ExecutorLevers:
             )
         grace = None if at_once else DRAIN_SECONDS
         await self._kube.delete(POD, namespace, executor.pod, uid=executor.uid, grace=grace)
-        how = "has to end" if at_once else "gets no more tasks, and ends when those that it runs have"
+        how = "has to end" if at_once else "is told to take no more tasks, and ends when those that it runs have"
         return Outcome(True, f"executor {executor.id} on {executor.node} {how}")
 
     async def duplicate(

@@ -15,6 +15,9 @@ from rekindle.controller.speculation.watch import SlowTask
 from rekindle.core.ids import NO_NODE
 from rekindle.core.skew import Blame
 
+START_SECONDS = 20.0
+"""What an executor takes to start, about: less work than this, and a duplicate comes too late."""
+
 
 @dataclass(frozen=True, slots=True)
 class AskForBlock:
@@ -62,6 +65,7 @@ class Situation:
         most_duplicates: the application's share.
         block_seconds: how long the node of a slow task is blocked; 0 blocks nothing.
         quiet_seconds: for how long nothing has been slow.
+        waiting_seconds: about how long the tasks would take that wait for a slot, one after the other.
         is_answered: the driver has just told what runs. One that does not may be about to end.
     """
 
@@ -73,6 +77,7 @@ class Situation:
     most_duplicates: int
     block_seconds: float
     quiet_seconds: float
+    waiting_seconds: float
     is_answered: bool
 
 
@@ -113,7 +118,7 @@ def _duplicates(there: Situation) -> list[Step]:
         return []
     duplicates = [one for one in live if one.is_duplicate]
     wanted = min(_wanted(there, live, duplicates), there.most_duplicates)
-    if wanted <= len(duplicates):
+    if wanted <= len(duplicates) or not _is_worthwhile(there):
         return []
     avoid = {one.node for one in _of_nodes(there)} | set(there.blocked)
     originals = [one for one in there.executors if one.is_running and not one.is_duplicate]
@@ -122,6 +127,19 @@ def _duplicates(there: Situation) -> list[Step]:
     # One that goes on for a while is taken for the model: what it is made of must be there to be read.
     original = min(originals, key=lambda one: (one.node in there.blocked, one.is_terminating, one.id))
     return [Duplicate(original, wanted - len(duplicates), frozenset(avoid))]
+
+
+def _is_worthwhile(there: Situation) -> bool:
+    """Whether a duplicate would come in time: an executor takes a while to start, and slows its neighbours meanwhile.
+
+    Where no task waits there is a slot elsewhere as soon as one of the others ends.
+    """
+    elsewhere = sum(there.slots for one in there.executors if one.is_live and one.is_running and _is_well(one, there))
+    return not elsewhere or there.waiting_seconds / elsewhere >= START_SECONDS
+
+
+def _is_well(executor: Executor, there: Situation) -> bool:
+    return executor.node not in there.blocked
 
 
 def _wanted(there: Situation, live: Sequence[Executor], duplicates: Sequence[Executor]) -> int:

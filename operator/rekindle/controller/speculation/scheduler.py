@@ -35,6 +35,9 @@ from rekindle.core.skew import Blame
 log = logging.getLogger(__name__)
 
 _UNANSWERED_PAUSES = (1.0, 2.0, 5.0, 15.0, 30.0)
+_SILENT_SECONDS = 20.0
+"""After so long that a driver does not answer is told: one that ends, or begins, does not either."""
+
 _LOOK_SECONDS = 20.0
 _CHANGE_PAUSE = 0.5
 """Seconds in which the changes of an application's pods become one look."""
@@ -139,12 +142,13 @@ class SpeculativeScheduler:
             seen = await self._within_bounds(watch, nodes)
         except DriverUnanswered as problem:
             memory.unanswered += 1
-            if memory.unanswered >= len(_UNANSWERED_PAUSES):
+            memory.silent_since = memory.silent_since or time.monotonic()
+            if time.monotonic() - memory.silent_since >= _SILENT_SECONDS:
                 said = Said("Warning", "DriverUnanswered", f"slow tasks cannot be seen: {problem.reason}")
                 say(self._events, followed, "answer", said)
             log.debug("%s", problem.reason)
             return None
-        memory.unanswered = 0
+        memory.unanswered, memory.silent_since = 0, 0.0
         memory.told.pop("answer", None)
         if seen.slow:
             memory.quiet_since = time.monotonic()
@@ -187,6 +191,7 @@ class SpeculativeScheduler:
             most_duplicates=math.ceil(settings.speculation.max_duplicate_share * asked_for),
             block_seconds=settings.speculation.block_slow_node_duration,
             quiet_seconds=time.monotonic() - followed.memory.quiet_since if seen is not None else 0.0,
+            waiting_seconds=seen.waiting_seconds if seen is not None else 0.0,
             is_answered=seen is not None,
         )
 

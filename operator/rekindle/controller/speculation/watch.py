@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from statistics import median
 from typing import Literal
 
 from rekindle.api.settings import CoreOptions
@@ -51,11 +52,15 @@ class SlowTask:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a look at a driver showed, and in how many seconds the next could show something else."""
+    """What a look at a driver showed, and in how many seconds the next could show something else.
+
+    `waiting_seconds`: about how long the tasks would take that wait for a slot, one after the other.
+    """
 
     slow: tuple[SlowTask, ...]
     num_slow_vertices: int
     delay: float
+    waiting_seconds: float = 0.0
 
 
 @dataclass
@@ -109,7 +114,8 @@ class DriverWatch:
             delays.append(self._next(seen[-1], now))
         slow = await self._find(running, seen, nodes, now)
         vertices = len({one.task for one in slow})
-        return Seen(tuple(slow), vertices, self._interval if slow else max(min(delays), self._interval))
+        delay = self._interval if slow else max(min(delays), self._interval)
+        return Seen(tuple(slow), vertices, delay, sum(map(self._waiting_seconds, running)))
 
     @property
     def _interval(self) -> float:
@@ -161,6 +167,12 @@ class DriverWatch:
             if len(page) < _PAGE:
                 break
         return found
+
+    def _waiting_seconds(self, stage: Stage) -> float:
+        """Where none of its tasks has been asked for, each is taken to be shorter than the lower bound."""
+        waiting = max(0, stage.tasks - stage.finished - stage.running)
+        took = [task.seconds for task in self._stages[stage.key].finished if task.seconds is not None]
+        return waiting * (median(took) if took else self._bound)
 
     def _next(self, seen: SeenStage, now: float) -> float:
         """Seconds until one of the running tasks may be slow that is not now."""

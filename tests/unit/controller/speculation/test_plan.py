@@ -45,6 +45,7 @@ def steps(*executors: Executor, **more: Any) -> list[Any]:
         "most_duplicates": 2,
         "block_seconds": 60.0,
         "quiet_seconds": 0.0,
+        "waiting_seconds": 1000.0,
         "is_answered": True,
     }
     return steps_for(Situation(**{**situation, **more}))
@@ -142,6 +143,16 @@ def test_a_driver_that_does_not_answer_gets_no_duplicates():
     """Its executors may be gone because it is about to end."""
     draining = executor(1, "n1", terminating=True)
     assert steps(draining, E2, E3, blocked={"n1": False}, is_answered=False) == []
+
+
+def test_no_duplicate_is_made_that_would_come_too_late():
+    """Two executors are left: they are done with forty seconds of work in twenty."""
+    draining = executor(1, "n1", terminating=True)
+    late = {"slow": [slow()], "blocked": {"n1": False}}
+    assert kinds(steps(draining, E2, E3, waiting_seconds=39.9, **late)) == [AskForBlock]
+    assert kinds(steps(draining, E2, E3, waiting_seconds=40.0, **late)) == [AskForBlock, Duplicate]
+    assert kinds(steps(draining, E2, E3, waiting_seconds=40.0, slots=2, **late)) == [AskForBlock]
+    assert kinds(steps(E1, waiting_seconds=0.0, instances=1, **late)) == [AskForBlock, Duplicate], "none is left"
 
 
 def test_surplus_duplicates_go_once_all_has_been_quiet():

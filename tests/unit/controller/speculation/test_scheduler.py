@@ -39,11 +39,12 @@ def _short_pauses(monkeypatch):
     monkeypatch.setattr("rekindle.controller.work_queue._FIRST_BACKOFF", 0.02)
     monkeypatch.setattr("rekindle.controller.speculation.scheduler._CHANGE_PAUSE", 0.01)
     monkeypatch.setattr("rekindle.controller.speculation.scheduler._UNANSWERED_PAUSES", (0.02, 0.02))
+    monkeypatch.setattr("rekindle.controller.speculation.scheduler._SILENT_SECONDS", 0.1)
     monkeypatch.setattr("rekindle.controller.speculation.followed._KNOWN_AFTER", 0.1)
 
 
 class FakeDriver:
-    """Answers as a driver's UI does: a stage of eight tasks, of which seven have finished; the last runs on."""
+    """Answers as a driver's UI does: seven of eight tasks of a stage have finished, the last runs on; another waits."""
 
     def __init__(self) -> None:
         self.began, self.is_over, self.is_silent, self.asked = time.time() - 60, False, False, 0
@@ -65,7 +66,10 @@ class FakeDriver:
             return web.Response(status=500)
         counts = {"numTasks": 8, "numActiveTasks": 1, "numCompleteTasks": 7, "numCompletedIndices": 7}
         stage = {"stageId": 0, "attemptId": 0, "name": "map", "numFailedTasks": 0, **counts}
-        return web.json_response([] if self.is_over else [{**stage, "firstTaskLaunchedTime": moment(self.began)}])
+        counts = {"numTasks": 100, "numActiveTasks": 2, "numCompleteTasks": 0, "numCompletedIndices": 0}
+        next_one = {**stage, "stageId": 1, **counts}
+        found = [{**stage, "firstTaskLaunchedTime": moment(self.began)}, next_one]
+        return web.json_response([] if self.is_over else found)
 
     async def _tasks(self, request: web.Request) -> web.Response:
         if request.query["status"] == "running":
