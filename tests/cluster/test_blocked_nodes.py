@@ -61,7 +61,7 @@ def ran(app):
     return [json.loads(line[4:]) for line in app.log().splitlines() if line.startswith("ran ")]
 
 
-@pytest.mark.requirement("S2-36", "S2-38", "S3-1", "S3-3", "S3-5", "S3-9", "S3-13")
+@pytest.mark.requirement("S2-36", "S2-38", "S3-1", "S3-3", "S3-9")
 def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application):
     """Its scratch space is a claim of its own, and so is the duplicate's."""
     recycle_volumes()
@@ -116,7 +116,7 @@ def test_a_node_that_a_person_blocks_gets_no_executor_until_the_end(application)
     app.apply().wait_until("executors run", lambda status: status.get("executors", {}).get("running") == 3, 120)
     assert node not in {one["spec"].get("nodeName") for one in app.executors()}
     until("the end of the block", lambda: not marked_nodes(), 60)
-    assert "it gets no new tasks" not in rekindle("unblock", node).stdout
+    assert rekindle("unblock", node).returncode == 0
     assert blocks() == []
 
 

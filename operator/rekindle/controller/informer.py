@@ -101,7 +101,12 @@ class Informer:
                 pause = min(2 * pause, _LONGEST_PAUSE)
 
     async def _list(self) -> None:
-        items, version = await self._kube.list_all(self._resource, self._namespace, self._selector)
+        try:
+            items, version = await self._kube.list_all(self._resource, self._namespace, self._selector)
+        except Gone as error:
+            if error.status == 404:  # there is no such kind, and there may not be one for long
+                raise KubeError(404, f"the cluster does not know {self._resource.plural}: {error}") from None
+            raise
         present = {key_of(item) for item in items}
         for key in [key for key in self._objects if key not in present]:
             self._put(key, None)

@@ -17,7 +17,7 @@ class ApplicationStore:
         return self._bodies.get(key)
 
     def put(self, body: Object) -> None:
-        """Keep `body`, unless what is there is newer."""
+        """Keep `body`, unless what is there is as new, or newer."""
         key = key_of(body)
         there = self._bodies.get(key)
         if there is not None and version_of(there) > version_of(body):
@@ -25,6 +25,8 @@ class ApplicationStore:
         if "deletionTimestamp" in body["metadata"] and not body["metadata"].get("finalizers"):
             self.remove(body)  # it is gone with this very change
             return
+        if there is not None and uid_of(there) == uid_of(body) and 0 < version_of(there) == version_of(body):
+            return  # as after a patch of which the server takes nothing: to look again would be to patch again
         body["metadata"].pop("managedFields", None)
         self._bodies[key] = body
         self._changed(key)

@@ -407,7 +407,9 @@ class ApiServer:
         runs = place.kind == "api/v1/pods" and there["spec"].get("nodeName") and options.get("gracePeriodSeconds") != 0
         if metadata.get("finalizers") or runs:
             since = metadata.get("deletionTimestamp") or format_time(time.time())
-            return self._put(place.key, {**there, "metadata": {**metadata, "deletionTimestamp": since}})
+            grace = options.get("gracePeriodSeconds", 30)
+            going = {**metadata, "deletionTimestamp": since, "deletionGracePeriodSeconds": grace}
+            return self._put(place.key, {**there, "metadata": going})
         self._put(place.key, None)
         return {"kind": "Status", "status": "Success"}
 

@@ -1,7 +1,6 @@
 """What NodeBlocks and Nodes say, as a decision takes it."""
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from pydantic import ValidationError
 
@@ -12,6 +11,7 @@ from rekindle.controller.clock import parse_time
 from rekindle.controller.resources import Object, condition_of, labels_of
 from rekindle.controller.submission.names import LABEL_MANAGED
 
+_MIN_YEAR, _MAX_YEAR = 1900, 9999
 _REPELLENT = ("NoSchedule", "NoExecute")
 
 
@@ -21,7 +21,12 @@ class RequestedBlock:
 
     body: Object
     node: str
+    begins: float | None
+    """None: at once, whatever the clock says of when it was made."""
+
     start: float
+    """For the order of blocks."""
+
     end: float
     cause: str
     evacuate: bool
@@ -35,10 +40,6 @@ class RequestedBlock:
     @property
     def name(self) -> str:
         return str(self.body["metadata"]["name"])
-
-    @property
-    def generation(self) -> int:
-        return int(self.body["metadata"].get("generation") or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +62,15 @@ def read_block(body: Object) -> RequestedBlock | UnreadableBlock:
         spec = NodeBlock.model_validate(document, by_alias=True, by_name=False).spec
     except ValidationError as error:
         return UnreadableBlock(body, "; ".join(str(one) for one in problems(error, NodeBlock)), status)
+    if not all(_MIN_YEAR < moment.year < _MAX_YEAR for moment in (spec.start, spec.end) if moment is not None):
+        return UnreadableBlock(body, f"spec.start and spec.end are from year {_MIN_YEAR} to {_MAX_YEAR}", status)
     created = parse_time(body["metadata"]["creationTimestamp"])
     return RequestedBlock(
         body=body,
         node=spec.node,
-        start=_seconds(spec.start, created),
-        end=_seconds(spec.end, created),
+        begins=None if spec.start is None else spec.start.timestamp(),
+        start=created if spec.start is None else spec.start.timestamp(),
+        end=spec.end.timestamp(),
         cause=spec.cause,
         evacuate=spec.action == "MarkBlockedAndEvacuateTasks",
         applications=tuple(spec.applications),
@@ -74,10 +78,6 @@ def read_block(body: Object) -> RequestedBlock | UnreadableBlock:
         is_ours=labels_of(body).get(LABEL_MANAGED) == "true",
         status=status,
     )
-
-
-def _seconds(moment: datetime | None, otherwise: float) -> float:
-    return otherwise if moment is None else moment.timestamp()
 
 
 @dataclass(frozen=True, slots=True)

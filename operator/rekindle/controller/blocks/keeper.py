@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from rekindle.controller.blocks.facts import NodeFacts, RequestedBlock, node_facts
 from rekindle.controller.blocks.marks import mark_patch, unmark_patch
 from rekindle.controller.blocks.plan import ActiveBlock, BlockDecision, Outcome, Verdict, decide, verdict
-from rekindle.controller.blocks.settings import BlockSettings
+from rekindle.controller.blocks.settings import BlockMode, BlockSettings
 from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.informer import Informer
-from rekindle.controller.kube import Gone, Kube, Refused, Taken
+from rekindle.controller.kube import Gone, Kube, KubeError, Refused, Taken
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.resources import NODE, NODE_BLOCK, Key, Object, uid_of
 from rekindle.controller.status import merge_patch
@@ -62,6 +62,11 @@ class BlockKeeper:
         if self._blocks.is_listed:
             self._queue.add(_ALL)
 
+    @property
+    def is_dry_run(self) -> bool:
+        """Whether nothing is to be done but said."""
+        return self._settings.mode is BlockMode.DRY_RUN
+
     def stored(self) -> list[Object]:
         """All NodeBlocks."""
         return list(self._blocks)
@@ -70,12 +75,15 @@ class BlockKeeper:
         """Until cancelled."""
         self._blocks.listen(lambda before, after: self.look())
         self._nodes.listen(self._node_changed)
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._blocks.run())
-            await self._nodes.wait_until_listed()
-            await self._blocks.wait_until_listed()
-            tasks.create_task(self._queue.run())
-            self.look()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._blocks.run())
+                await self._nodes.wait_until_listed()
+                await self._blocks.wait_until_listed()
+                tasks.create_task(self._queue.run())
+                self.look()
+        finally:  # another operator counts now
+            self._metrics.blocked_nodes.set(0)
 
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         """A kubelet tells of its node every few minutes or more often: only what matters here is looked at."""
@@ -87,6 +95,7 @@ class BlockKeeper:
         decision = decide(self._blocks, nodes, self._settings, now, self._has_ended)
         refusals = await self._mark(decision)
         await self._unmark(decision)
+        self._publish({name: block for name, block in decision.active.items() if name not in refusals})
         there = {uid_of(each.block.body) for each in decision.verdicts}
         self._told = {uid: outcome for uid, outcome in self._told.items() if uid in there}
         for each in decision.verdicts:
@@ -95,8 +104,10 @@ class BlockKeeper:
             await self._tell(verdict(each.block, False, "Refused", refused or "", now) if is_refused else each)
         for block in decision.delete:
             log.info("NodeBlock %s is removed: it is over", block.name)
-            await self._kube.delete(NODE_BLOCK, None, block.name, uid=uid_of(block.body))
-        self._publish({name: block for name, block in decision.active.items() if name not in refusals})
+            try:
+                await self._kube.delete(NODE_BLOCK, None, block.name, uid=uid_of(block.body))
+            except KubeError as error:
+                log.warning("NodeBlock %s cannot be removed: %s", block.name, error)
         return decision.delay
 
     async def _mark(self, decision: BlockDecision) -> dict[str, str]:
@@ -157,6 +168,9 @@ class BlockKeeper:
             try:
                 await self._kube.patch(NODE_BLOCK, None, name, {"status": patch}, subresource="status")
             except Gone:
+                return
+            except KubeError as error:
+                log.warning("the status of NodeBlock %s cannot be written: %s", name, error)
                 return
         self._told[uid_of(body)] = each.outcome
         if each.said is not None:

@@ -105,7 +105,12 @@ def _why_over(block: RequestedBlock, now: float, has_ended: Callable[[str], bool
 
 def _delay(requested: Iterable[RequestedBlock], now: float) -> float:
     """Until the next block begins or ends."""
-    moments = [moment - now for block in requested for moment in (block.start, block.end) if moment > now]
+    moments = [
+        moment - now
+        for block in requested
+        for moment in (block.begins, block.end)
+        if moment is not None and moment > now
+    ]
     return min([*moments, _LONGEST_WAIT])
 
 
@@ -146,8 +151,8 @@ class _Reasons:
 def _refusal(
     block: RequestedBlock, node: NodeFacts | None, settings: BlockSettings, now: float
 ) -> tuple[str, str] | None:
-    if block.start > now:
-        return "NotBegun", f"it begins at {format_time(block.start)}"
+    if block.begins is not None and block.begins > now:
+        return "NotBegun", f"it begins at {format_time(block.begins)}"
     if node is None:
         return "NoSuchNode", f"there is no node {block.node}"
     if not settings.may_be_blocked(labels_of(node.body)):

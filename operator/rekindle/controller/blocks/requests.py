@@ -1,5 +1,6 @@
 """NodeBlocks that applications ask for: made, and renewed by a merge (S3-8, S3-10)."""
 
+import hashlib
 import logging
 import math
 import time
@@ -39,7 +40,8 @@ class BlockRequests:
         if node in self._keeper.active:
             return None
         taking = {facts.name for facts in map(node_facts, self._nodes) if facts.takes_pods} | {node}
-        blocked = len(taking & self._keeper.active.keys())
+        asked_for = {block.node for block in self._stored() if block.end > time.time()} - {node}
+        blocked = len(taking & (self._keeper.active.keys() | asked_for))
         most = math.ceil(most_share * len(taking))
         if blocked >= most:
             return (
@@ -51,6 +53,9 @@ class BlockRequests:
         """Have the node blocked from now on, or its block renewed; whether it is a new block."""
         name = f"{_PREFIX}{node}"[:_LONGEST_NAME]
         there = next((block for block in self._stored() if block.name == name), None)
+        if there is not None and not (there.is_ours and there.node == node):  # somebody else's
+            name = f"{_PREFIX}{hashlib.sha256(node.encode()).hexdigest()[:16]}"
+            there = next((block for block in self._stored() if block.name == name), None)
         if there is None:
             return await self._make(name, application, node, time.time() + seconds, cause, remove_when_done)
         await self._renew(there, application, seconds, cause, remove_when_done)

@@ -1,16 +1,21 @@
 """Takes the steps of `plan`, and says what came of each: an event, a log line, a count."""
 
+import time
+
 from rekindle.controller.blocks.requests import BlockRequests
 from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.informer import Informer
-from rekindle.controller.kube import Kube
+from rekindle.controller.kube import Gone, Kube, Refused
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.resources import Key, labels_of
 from rekindle.controller.speculation.clone import next_ids
 from rekindle.controller.speculation.followed import Followed, say
 from rekindle.controller.speculation.levers import ExecutorLevers, Outcome
 from rekindle.controller.speculation.plan import AskForBlock, Drain, Duplicate, Remove, Step
+
+DUPLICATE = "duplicate"
+"""The name of the step that makes duplicates."""
 
 _HOST = "kubernetes.io/hostname"
 
@@ -25,20 +30,32 @@ class Acting:
         self._events, self._metrics = events, metrics
 
     async def take(self, followed: Followed, step: Step) -> None:
-        """Take a step, unless it was just taken or refused."""
-        name = _name_of(step)
+        """Take a step, unless it was just taken or refused; one that is refused keeps no other from being taken."""
+        name = name_of(step)
         if not followed.memory.may_take(name):
             return
+        done, refused = _reasons(step)
+        try:
+            outcome = await self._outcome(followed, step)
+        except (Refused, Gone, ValueError) as error:
+            outcome = Outcome(False, f"{name}: {error}")
+        if outcome is not None:
+            self._tell(followed, name, outcome, done, refused)
+
+    async def undo(self, followed: Followed) -> None:
+        """The driver has ended while duplicates were made for it."""
+        await self._levers.remove_all(followed.driver)
+
+    async def _outcome(self, followed: Followed, step: Step) -> Outcome | None:
+        """None where nothing is to be said."""
         if isinstance(step, AskForBlock):
             await self._ask(followed, step)
-        elif isinstance(step, Duplicate):
-            outcome = await self._duplicate(followed, step)
-            self._tell(followed, name, outcome, "DuplicateExecutorsMade", "DuplicateExecutorsRefused")
-        else:
-            at_once = isinstance(step, Drain) and step.at_once
-            outcome = await self._levers.drain(followed.namespace, step.executor, at_once=at_once)
-            done = "DuplicateExecutorRemoved" if isinstance(step, Remove) else "ExecutorDrained"
-            self._tell(followed, name, outcome, done, "ExecutorNotDrained")
+            return None
+        if isinstance(step, Duplicate):
+            return await self._duplicate(followed, step)
+        followed.memory.made.pop(step.executor.id, None)
+        at_once = isinstance(step, Drain) and step.at_once
+        return await self._levers.drain(followed.namespace, step.executor, at_once=at_once)
 
     async def _ask(self, followed: Followed, step: AskForBlock) -> None:
         settings = followed.application.spec.settings()
@@ -62,11 +79,20 @@ class Acting:
             self._metrics.speculation_steps.labels("SlowNode").inc()
 
     async def _duplicate(self, followed: Followed, step: Duplicate) -> Outcome:
-        ids = next_ids([one.id for one in followed.executors], step.count, followed.driver_age)
+        """As many as are missing by the API: the copy of the pods may be old."""
+        there = await self._levers.live_duplicates(followed.driver)
+        known = sum(1 for one in followed.executors if one.is_duplicate and one.is_live)
+        missing = step.count - max(0, len(there) - known)
+        if missing <= 0:
+            return Outcome(True)
+        ids = next_ids([one.id for one in (*followed.executors, *there)], missing, followed.driver_age)
         return await self._levers.duplicate(followed.namespace, step.original, ids, self._hosts(step.avoid))
 
     def _tell(self, followed: Followed, name: str, outcome: Outcome, done: str, refused: str) -> None:
         followed.memory.took(name, done=outcome.done)
+        followed.memory.made |= dict.fromkeys(outcome.made, time.monotonic())
+        if not outcome.message:
+            return
         reason = done if outcome.done else refused
         self._metrics.speculation_steps.labels(reason).inc()
         type_ = "Normal" if outcome.done else "Warning"
@@ -79,9 +105,19 @@ class Acting:
         return frozenset(host for host in hosts if host)
 
 
-def _name_of(step: Step) -> str:
+def name_of(step: Step) -> str:
+    """What the step is about, in words."""
     if isinstance(step, AskForBlock):
         return f"block {step.node}"
     if isinstance(step, Duplicate):
-        return "duplicate"
-    return f"drain {step.executor.pod}"
+        return DUPLICATE
+    return f"end {step.executor.pod}" if isinstance(step, Drain) and step.at_once else f"drain {step.executor.pod}"
+
+
+def _reasons(step: Step) -> tuple[str, str]:
+    """Where it is done, and where it is refused."""
+    if isinstance(step, AskForBlock):
+        return "SlowNode", "NodeBlockRefused"
+    if isinstance(step, Duplicate):
+        return "DuplicateExecutorsMade", "DuplicateExecutorsRefused"
+    return "DuplicateExecutorRemoved" if isinstance(step, Remove) else "ExecutorDrained", "ExecutorNotDrained"

@@ -3,10 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from rekindle.controller.resources import Object, condition_of, labels_of, uid_of
+from rekindle.controller.resources import Object, labels_of, uid_of
 from rekindle.controller.speculation.clone import LABEL_DUPLICATE
 
 EXECUTOR_ID = "spark-exec-id"
+_PROFILE = "spark-exec-resourceprofile-id"
+
+DRAIN_SECONDS = 3600
+"""For so long the tasks of a drained executor may go on; Kubernetes ends it then."""
+
 _MOST_DIGITS = 10
 
 
@@ -23,14 +28,21 @@ class Executor:
     is_running: bool
     is_terminating: bool
     is_duplicate: bool
-    created: str
-    waits_for: str = ""
-    """Why it is not placed, in the scheduler's words."""
+    profile: str = "0"
+    """The id of its resource profile."""
+
+    grace: int = 0
+    """Seconds that it has to end, of one that is terminating."""
 
     @property
     def is_live(self) -> bool:
         """Whether it runs or will, and takes tasks."""
         return not self.is_terminating
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the operator has told it to take no more tasks; drivers give less time."""
+        return self.is_terminating and self.grace >= DRAIN_SECONDS
 
 
 def executors_of(pods: Iterable[Object]) -> list[Executor]:
@@ -49,7 +61,6 @@ def _phase(pod: Object) -> str:
 
 
 def _executor(pod: Object) -> Executor:
-    scheduled = condition_of(pod, "PodScheduled")
     return Executor(
         id=int(labels_of(pod)[EXECUTOR_ID]),
         pod=str(pod["metadata"]["name"]),
@@ -58,6 +69,6 @@ def _executor(pod: Object) -> Executor:
         is_running=_phase(pod) == "Running",
         is_terminating="deletionTimestamp" in pod["metadata"],
         is_duplicate=LABEL_DUPLICATE in labels_of(pod),
-        created=str(pod["metadata"]["creationTimestamp"]),
-        waits_for=str(scheduled.get("message") or "") if scheduled.get("status") == "False" else "",
+        profile=labels_of(pod).get(_PROFILE, "0"),
+        grace=int(pod["metadata"].get("deletionGracePeriodSeconds") or 0),
     )

@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 _KNOWN_AFTER = 2.0
 """Seconds in which what was done is not done again: the copy of the pods may not know it yet."""
 
+_MISSED_AFTER, _PROVED_AFTER = 10.0, 60.0
+"""Seconds after which a duplicate that cannot be seen is gone, and one that runs can be made again."""
+
 _REFUSED_PAUSES = (30.0, 60.0, 120.0, 300.0)
 """Seconds after which what was refused is tried again: a quota, an admission, a place."""
 
@@ -29,7 +32,8 @@ class Memory:
     Attributes:
         told: [what it is about -> what was last said of it]
         not_before: [step -> monotonic time before which it is not taken again]
-        refusals: [step -> how often in a row it was refused]
+        refusals: [step -> how often in a row it was refused, or came to nothing]
+        made: [id of a duplicate that was made -> monotonic time]
         unanswered: how often in a row the driver gave no answer.
         silent_since: since when, monotonic; 0: it answers.
     """
@@ -42,6 +46,7 @@ class Memory:
     told: dict[str, str] = field(default_factory=dict)
     not_before: dict[str, float] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
+    made: dict[int, float] = field(default_factory=dict)
 
     def may_take(self, step: str) -> bool:
         """Whether the step was neither just taken nor just refused."""
@@ -49,13 +54,24 @@ class Memory:
 
     def took(self, step: str, *, done: bool) -> None:
         """The step was taken, or refused."""
-        if done:
-            self.refusals.pop(step, None)
-            pause = _KNOWN_AFTER
-        else:
+        pause = _KNOWN_AFTER
+        if not done:
             refused = self.refusals[step] = self.refusals.get(step, 0) + 1
             pause = _REFUSED_PAUSES[min(refused, len(_REFUSED_PAUSES)) - 1]
         self.not_before[step] = time.monotonic() + pause
+
+    def notice(self, executors: Sequence[Executor], step: str) -> None:
+        """A duplicate that is gone before it ran, or fails when it runs, is not made again at once: `step` came to
+        nothing. One that runs on has proved that it can be made."""
+        there = {one.id: one for one in executors}
+        now = time.monotonic()
+        for number, made_at in list(self.made.items()):
+            if number in there and there[number].is_running and now - made_at >= _PROVED_AFTER:
+                del self.made[number]
+                self.refusals.pop(step, None)
+            elif number not in there and now - made_at >= _MISSED_AFTER:
+                del self.made[number]
+                self.took(step, done=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,22 +4,35 @@ import logging
 from dataclasses import dataclass
 
 from rekindle.controller.kube import Gone, Kube, Refused, Taken
-from rekindle.controller.resources import PERSISTENT_VOLUME_CLAIM, POD, Object, Resource
-from rekindle.controller.speculation.clone import claims_of, clone_of, own_claims
-from rekindle.controller.speculation.executors import Executor
+from rekindle.controller.resources import (
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    Object,
+    Resource,
+    is_owned_by,
+    labels_of,
+    uid_of,
+)
+from rekindle.controller.speculation.clone import LABEL_DUPLICATE, claims_of, clone_of, own_claims
+from rekindle.controller.speculation.executors import DRAIN_SECONDS, Executor, executors_of
+from rekindle.controller.submission.names import SPARK_SELECTOR
+
+_ID_VARIABLE = "SPARK_EXECUTOR_ID"
 
 log = logging.getLogger(__name__)
-
-DRAIN_SECONDS = 3600
-"""For so long the tasks of a drained executor may go on; Kubernetes ends it then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether it was done, and what is to be said of it."""
+    """Whether it was done, and what is to be said of it; nothing where there was nothing to do.
+
+    Attributes:
+        made: ids of executors that were made.
+    """
 
     done: bool
-    message: str
+    message: str = ""
+    made: tuple[int, ...] = ()
 
 
 class ExecutorLevers:
@@ -35,7 +48,7 @@ class ExecutorLevers:
         """
         pod = await self._kube.find(POD, namespace, executor.pod)
         if pod is None:
-            return Outcome(False, f"executor {executor.id} is gone")
+            return Outcome(True)
         if not at_once and not _drains(pod):
             return Outcome(
                 False,
@@ -47,10 +60,22 @@ class ExecutorLevers:
         how = "has to end" if at_once else "is told to take no more tasks, and ends when those that it runs have"
         return Outcome(True, f"executor {executor.id} on {executor.node} {how}")
 
+    async def live_duplicates(self, driver: Object) -> list[Executor]:
+        """The duplicates of a driver that take tasks or will, by the API and no copy: none is to be made twice."""
+        selector = f"{LABEL_DUPLICATE}=true,{SPARK_SELECTOR}={labels_of(driver).get(SPARK_SELECTOR, '')}"
+        pods, _ = await self._kube.list_all(POD, driver["metadata"]["namespace"], selector)
+        found = executors_of(pod for pod in pods if is_owned_by(pod, uid_of(driver)))
+        return [one for one in found if one.is_live]
+
+    async def remove_all(self, driver: Object) -> None:
+        """Delete the duplicates of a driver that has ended."""
+        for one in await self.live_duplicates(driver):
+            await self._kube.delete(POD, driver["metadata"]["namespace"], one.pod, uid=one.uid)
+
     async def duplicate(
         self, namespace: str, original: Executor, ids: list[int], avoid_hosts: frozenset[str]
     ) -> Outcome:
-        """Make executors with these ids like `original`. Raises Unavailable, and Refused with the server's words."""
+        """Make executors with these ids like `original`. Raises Unavailable."""
         pod = await self._kube.find(POD, namespace, original.pod)
         if pod is None:
             return Outcome(False, f"executor {original.id} is gone, and cannot be duplicated")
@@ -59,7 +84,8 @@ class ExecutorLevers:
                 await self._make(namespace, pod, clone_of(pod, number, avoid_nodes=avoid_hosts))
             except (Refused, Taken, Gone, ValueError) as error:
                 return Outcome(False, f"no duplicate of executor {original.id} can be made: {error}")
-        return Outcome(True, f"executors {', '.join(map(str, ids))} are duplicates of executor {original.id}")
+        said = f"executors {', '.join(map(str, ids))} are duplicates of executor {original.id}"
+        return Outcome(True, said, tuple(ids))
 
     async def _make(self, namespace: str, pod: Object, clone: Object) -> None:
         """First asked for without effect: claims would stay of a pod that is refused."""
@@ -77,4 +103,11 @@ class ExecutorLevers:
 
 
 def _drains(pod: Object) -> bool:
-    return any("preStop" in (container.get("lifecycle") or {}) for container in pod["spec"]["containers"])
+    """Whether Spark's own container has the hook: a sidecar's would let it be killed."""
+    return any("preStop" in (container.get("lifecycle") or {}) for container in spark_containers(pod))
+
+
+def spark_containers(pod: Object) -> list[Object]:
+    """The container in which the executor runs."""
+    every = pod["spec"]["containers"]
+    return [one for one in every if any(item.get("name") == _ID_VARIABLE for item in one.get("env") or ())]

@@ -7,6 +7,7 @@ duplicates by their label, and makes none twice (S2-47).
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -66,6 +67,7 @@ class Situation:
         block_seconds: how long the node of a slow task is blocked; 0 blocks nothing.
         quiet_seconds: for how long nothing has been slow.
         waiting_seconds: about how long the tasks would take that wait for a slot, one after the other.
+        is_dry_run: blocks are asked for, and say what they would do; nothing else is done.
         is_answered: the driver has just told what runs. One that does not may be about to end.
     """
 
@@ -79,10 +81,13 @@ class Situation:
     quiet_seconds: float
     waiting_seconds: float
     is_answered: bool
+    is_dry_run: bool = False
 
 
 def steps_for(there: Situation) -> list[Step]:
     """The next steps, in order."""
+    if there.is_dry_run:
+        return _blocks(there)
     return [*_blocks(there), *_drains(there), *_duplicates(there), *_removals(there)]
 
 
@@ -101,15 +106,24 @@ def _blocks(there: Situation) -> list[Step]:
 
 
 def _drains(there: Situation) -> list[Step]:
-    """An executor is drained where others are left that take tasks: a job must not stand still for a slow node."""
-    elsewhere = [one for one in there.executors if one.is_live and one.is_running and one.node not in there.blocked]
-    if not elsewhere:
-        return []
-    return [
-        Drain(one, at_once=there.blocked[one.node])
-        for one in there.executors
-        if one.node in there.blocked and one.is_live and one.is_running
-    ]
+    """At most as many as are left elsewhere that can take their tasks: a job must not stand still for a slow node."""
+    found: list[Step] = []
+    left = Counter(one.profile for one in _elsewhere(there))
+    for one in there.executors:
+        if one.node not in there.blocked or not one.is_running:
+            continue
+        at_once = there.blocked[one.node]
+        if one.is_live and left[one.profile] > 0:
+            left[one.profile] -= 1
+            found.append(Drain(one, at_once))
+        elif one.is_drained and at_once:  # somebody wants more than was asked for before
+            found.append(Drain(one, at_once))
+    return found
+
+
+def _elsewhere(there: Situation) -> list[Executor]:
+    """Executors that take tasks and are on no blocked node."""
+    return [one for one in there.executors if one.is_live and one.is_running and one.node not in there.blocked]
 
 
 def _duplicates(there: Situation) -> list[Step]:
@@ -120,8 +134,12 @@ def _duplicates(there: Situation) -> list[Step]:
     wanted = min(_wanted(there, live, duplicates), there.most_duplicates)
     if wanted <= len(duplicates) or not _is_worthwhile(there):
         return []
-    avoid = {one.node for one in _of_nodes(there)} | set(there.blocked)
-    originals = [one for one in there.executors if one.is_running and not one.is_duplicate]
+    # Those that are blocked it keeps off anyway, by a label; autoscalers make no node for a pod that names hosts.
+    avoid = {one.node for one in _of_nodes(there)} - set(there.blocked)
+    needed = next((one.profile for one in there.executors if one.node in there.blocked), None)
+    originals = [
+        one for one in there.executors if one.is_running and not one.is_duplicate and needed in (None, one.profile)
+    ]
     if not originals:
         return []
     # One that goes on for a while is taken for the model: what it is made of must be there to be read.
@@ -134,12 +152,8 @@ def _is_worthwhile(there: Situation) -> bool:
 
     Where no task waits there is a slot elsewhere as soon as one of the others ends.
     """
-    elsewhere = sum(there.slots for one in there.executors if one.is_live and one.is_running and _is_well(one, there))
+    elsewhere = there.slots * len(_elsewhere(there))
     return not elsewhere or there.waiting_seconds / elsewhere >= START_SECONDS
-
-
-def _is_well(executor: Executor, there: Situation) -> bool:
-    return executor.node not in there.blocked
 
 
 def _wanted(there: Situation, live: Sequence[Executor], duplicates: Sequence[Executor]) -> int:
@@ -149,9 +163,10 @@ def _wanted(there: Situation, live: Sequence[Executor], duplicates: Sequence[Exe
     one that is drained, or that has died since, it is made here.
     """
     on_slow = [one for one in there.executors if one.node in there.blocked]
-    slow_here = {one.task for one in _of_nodes(there) if one.node in there.blocked or not there.block_seconds}
+    may_be_copied = [one for one in _of_nodes(there) if one.copies > 0]
+    slow_here = {one.task for one in may_be_copied if one.node in there.blocked or not there.block_seconds}
     for_copies = math.ceil(len(slow_here) / there.slots)
-    drained = [one for one in on_slow if one.is_terminating and not one.is_duplicate]
+    drained = [one for one in on_slow if one.is_drained and not one.is_duplicate]
     missing = len(drained)
     if there.instances is not None and (duplicates or drained):
         missing = max(missing, there.instances - (len(live) - len(duplicates)))
@@ -161,7 +176,7 @@ def _wanted(there: Situation, live: Sequence[Executor], duplicates: Sequence[Exe
 def _removals(there: Situation) -> list[Step]:
     """Duplicates beyond what the application asks for, once nothing is slow and no node of its own is blocked."""
     is_over = not there.slow and there.quiet_seconds >= there.block_seconds
-    if not is_over or any(one.node in there.blocked for one in there.executors):
+    if not there.is_answered or not is_over or any(one.node in there.blocked for one in there.executors):
         return []
     live = [one for one in there.executors if one.is_live]
     duplicates = [one for one in live if one.is_duplicate]

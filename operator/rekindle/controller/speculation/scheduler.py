@@ -20,10 +20,10 @@ from rekindle.controller.informer import Union
 from rekindle.controller.logs import looked_at
 from rekindle.controller.reading import SpecReader, read_status, state_of
 from rekindle.controller.resources import Key, Object, is_owned_by, key_of, uid_of
-from rekindle.controller.speculation.acting import Acting
+from rekindle.controller.speculation.acting import DUPLICATE, Acting
 from rekindle.controller.speculation.executors import Executor, executors_of
 from rekindle.controller.speculation.followed import Followed, Memory, say
-from rekindle.controller.speculation.plan import Situation, steps_for
+from rekindle.controller.speculation.plan import Duplicate, Situation, steps_for
 from rekindle.controller.speculation.spark_rest import DriverUnanswered, SparkRest
 from rekindle.controller.speculation.ui import UiUnreachable, ui_of
 from rekindle.controller.speculation.watch import DriverWatch, Seen
@@ -98,8 +98,12 @@ class SpeculativeScheduler:
             return None
         looked_at.set((str(key), uid_of(followed.body)))
         seen = await self._see(followed)
+        followed.memory.notice(followed.executors, DUPLICATE)
         for step in steps_for(self._situation(followed, seen)):
             await self._acting.take(followed, step)
+            if isinstance(step, Duplicate) and self._has_ended(key, followed):
+                await self._acting.undo(followed)
+                return 0.0
         self._publish(key, followed, seen)
         if seen is not None:
             return seen.delay
@@ -121,6 +125,13 @@ class SpeculativeScheduler:
         pods = (pod for pod in self._pods.of(uid_of(body)) if pod["metadata"]["namespace"] == key.namespace)
         executors = executors_of(pod for pod in pods if is_owned_by(pod, uid_of(driver)))
         return Followed(body, application, driver, executors, memory)
+
+    def _has_ended(self, key: Key, followed: Followed) -> bool:
+        """Whether the driver has, since the look began: what was made for it after that nobody would remove."""
+        body = self._store.get(key)
+        if body is None or not _is_running(body):
+            return True
+        return read_status(body).driver_info.pod_uid != uid_of(followed.driver)
 
     def _application(self, body: Object | None) -> SparkApplication | None:
         if body is None or "deletionTimestamp" in body["metadata"] or not _is_running(body):
@@ -193,6 +204,7 @@ class SpeculativeScheduler:
             quiet_seconds=time.monotonic() - followed.memory.quiet_since if seen is not None else 0.0,
             waiting_seconds=seen.waiting_seconds if seen is not None else 0.0,
             is_answered=seen is not None,
+            is_dry_run=self._keeper.is_dry_run,
         )
 
     def _publish(self, key: Key, followed: Followed, seen: Seen | None) -> None:

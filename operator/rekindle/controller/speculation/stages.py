@@ -4,6 +4,7 @@ It is made anew at each look, from what the driver tells of it: detectors keep n
 or told twice stays.
 """
 
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -14,6 +15,8 @@ from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import NO_NODE, ExecutionAttemptID
 from rekindle.core.job_graph import JobVertex
+
+_MOST_ATTEMPTS = 8
 
 NOWHERE = NO_NODE[1]
 
@@ -49,11 +52,11 @@ def seen_stage(stage: Stage, finished: Iterable[Task], running: Iterable[Task], 
     launched: dict[int, float] = {}
     for task in live:
         launched[task.index] = max(task.launched_at, launched.get(task.index, 0.0))
-    kept = [one for one in _each_once(finished, stage) if launched.get(one.index, 0.0) <= _ended_at(one)]
-    for task in sorted(kept, key=lambda one: (_ended_at(one), one.attempt)):
+    kept = [one for one in _each_once(finished, stage) if launched.get(one.index, 0.0) <= ended_at(one)]
+    for task in sorted(kept, key=lambda one: (ended_at(one), one.attempt)):
         if not vertex.tasks[task.index].is_finished:
             execution = _deployed(vertex, task, nodes, task.input_bytes)
-            vertex.admit(execution, _ended_at(task))
+            vertex.admit(execution, ended_at(task))
             told[execution.attempt_id] = task
     typical = median([one.input_bytes for one in kept if one.input_bytes is not None] or [0])
     for task in sorted(live, key=lambda one: (one.launched_at, one.attempt)):
@@ -63,11 +66,19 @@ def seen_stage(stage: Stage, finished: Iterable[Task], running: Iterable[Task], 
 
 
 def _each_once(tasks: Iterable[Task], stage: Stage) -> list[Task]:
-    """A task that starts or ends between two pages of an answer moves the others, and one may be on both."""
-    return list({(one.index, one.attempt): one for one in tasks if one.index < stage.tasks}.values())
+    """The newest attempts of each index; Spark makes two at once, and a driver may tell of as many as it likes.
+
+    A task that starts or ends between two pages of an answer moves the others, and one may be on both.
+    """
+    by_index: dict[int, dict[int, Task]] = {}
+    for one in tasks:
+        if one.index < stage.tasks:
+            by_index.setdefault(one.index, {})[one.attempt] = one
+    return [attempts[number] for attempts in by_index.values() for number in heapq.nlargest(_MOST_ATTEMPTS, attempts)]
 
 
-def _ended_at(task: Task) -> float:
+def ended_at(task: Task) -> float:
+    """When a finished task ended, in epoch seconds of the driver's clock."""
     return task.launched_at + (task.seconds or 0.0)
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 from rekindle.api.settings import CoreOptions
 from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task
-from rekindle.controller.speculation.stages import NOWHERE, SeenStage, SeenStages, seen_stage
+from rekindle.controller.speculation.stages import NOWHERE, SeenStage, SeenStages, ended_at, seen_stage
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.options import NodeAwareOptions
@@ -155,18 +155,20 @@ class DriverWatch:
         """Ask for finished tasks where what is known of them does not do."""
         memory = self._stages[stage.key]
         if memory.as_of == 0 or (self._node_aware is not None and stage.finished >= 2 * memory.as_of):
-            memory.finished, memory.as_of = await self._tasks(stage, "success"), max(stage.finished, 1)
+            memory.finished = first_of_each(await self._tasks(stage, "success"))
+            memory.as_of = max(stage.finished, 1)
 
     async def _tasks(self, stage: Stage, status: Literal["running", "success"]) -> list[Task]:
         found: list[Task] = []
-        while len(found) < _MOST_ASKED_FOR:
+        most = min(_MOST_ASKED_FOR, 2 * stage.tasks + _PAGE)
+        while len(found) < most:
             page = await self._rest.tasks(
                 self._address, self._application_id, stage.key, status, offset=len(found), length=_PAGE
             )
             found += page
             if len(page) < _PAGE:
                 break
-        return found
+        return list({(task.index, task.attempt): task for task in found if task.index < stage.tasks}.values())
 
     def _waiting_seconds(self, stage: Stage) -> float:
         """Where none of its tasks has been asked for, each is taken to be shorter than the lower bound."""
@@ -219,7 +221,7 @@ class DriverWatch:
         stage = stages[_name(seen)]
         memory = self._stages[stage.key]
         if stage.finished > memory.as_of:
-            memory.finished, memory.as_of = await self._tasks(stage, "success"), stage.finished
+            memory.finished, memory.as_of = first_of_each(await self._tasks(stage, "success")), stage.finished
         running = [task for task in seen.tasks.values() if task.running]
         return seen_stage(stage, memory.finished, running, nodes)
 
@@ -241,6 +243,14 @@ class DriverWatch:
             blame(work, typical, tolerated),
             max(0, self._options.speculation.max_concurrent_executions - len(vertex.executions)),
         )
+
+
+def first_of_each(finished: Iterable[Task]) -> list[Task]:
+    """Of several tasks of a partition that have finished the first: what is kept has a bound."""
+    first: dict[int, Task] = {}
+    for task in sorted(finished, key=lambda one: (ended_at(one), one.attempt)):
+        first.setdefault(task.index, task)
+    return list(first.values())
 
 
 def _name(seen: SeenStage) -> str:

@@ -33,7 +33,7 @@ def _copies(settings: RekindleSettings) -> dict[str, str]:
     options = core.slow_tasks
     quantile = options.baseline_ratio if core.node_aware is None else min(options.baseline_ratio, _HALF)
     return {
-        "spark.speculation": "true",
+        "spark.speculation": str(core.speculation.max_concurrent_executions > 1).lower(),
         "spark.speculation.interval": _milliseconds(options.check_interval),
         "spark.speculation.quantile": str(float(quantile)),
         "spark.speculation.multiplier": str(options.baseline_multiplier),

@@ -91,7 +91,6 @@ def test_it_is_looked_at_again_when_the_next_block_begins_or_ends_and_at_the_lat
     assert decided(block("n1", end=900)).delay == 30
 
 
-@pytest.mark.requirement("S3-15")
 def test_at_most_a_share_of_the_nodes_rounded_up_is_blocked_and_the_first_stay():
     blocks = [block("n3"), block("n1"), block("n2", active=True)]
     decision = decided(*blocks, max_blocked_share=Fraction(1, 5))
@@ -163,3 +162,16 @@ def test_what_is_said_is_said_once_and_its_time_stays():
     (second,) = decided(again, now=NOW + 5).verdicts
     assert second.said is None
     assert second.status == first.status
+
+
+@pytest.mark.parametrize("end", ["9999-12-31T23:59:59-01:00", "0001-01-01T00:00:00+01:00"])
+def test_a_time_that_no_clock_has_stops_nothing(end):
+    far = block("n1")
+    far["spec"]["end"] = end
+    decision = decided(far, block("n2"))
+    assert [one.name for one in decision.mark] == ["n2"]
+    assert reasons(decision)["n1"] == "SpecInvalid"
+
+
+def test_a_block_without_a_start_holds_at_once_whatever_the_clock_was_when_it_was_made():
+    assert reasons(decided(block("n1"), now=NOW - 600)) == {"n1": "NodeBlocked"}

@@ -13,7 +13,7 @@ import pytest
 from rekindle.controller.blocks.keeper import BlockKeeper
 from rekindle.controller.blocks.requests import BlockRequests
 from rekindle.controller.blocks.settings import BlockSettings
-from rekindle.controller.clock import parse_time
+from rekindle.controller.clock import format_time, parse_time
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.informer import Informer
 from rekindle.controller.metrics import Metrics
@@ -102,6 +102,20 @@ def test_what_an_application_may_not_cause_is_refused_with_the_reason():
         assert "namespace web may cause no blocks" in said
 
     asked(case, namespaces=("spark",))
+
+
+def test_somebody_elses_block_of_that_name_is_left_alone():
+    async def case(server: ApiServer, requests: BlockRequests, keeper: BlockKeeper) -> None:
+        theirs = objects.block("n2", name="slow-n1")
+        theirs["metadata"] = {"name": "slow-n1"}
+        theirs["spec"]["end"] = format_time(time.time() + 600)
+        made = server.make(NODE_BLOCK, "", theirs)
+        await until(lambda: "n2" in keeper.active)
+        assert await requests.ask("team/pi", "n1", 60.0, "slow", remove_when_done=False)
+        assert (server.get(NODE_BLOCK, "", "slow-n1") or {})["spec"] == made["spec"]
+        assert sorted(block["spec"]["node"] for block in server.all(NODE_BLOCK)) == ["n1", "n2"]
+
+    asked(case, max_blocked_share=HALF)
 
 
 def test_an_application_may_want_fewer_blocks_than_the_cluster_allows():

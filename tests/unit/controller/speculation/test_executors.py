@@ -35,7 +35,8 @@ def test_one_that_runs():
         is_running=True,
         is_terminating=False,
         is_duplicate=False,
-        created=stored["metadata"]["creationTimestamp"],
+        profile="0",
+        grace=30,
     )
     assert read(stored).is_live
 
@@ -53,16 +54,16 @@ def test_a_duplicate_is_known_by_itself():
     assert (read(clone).id, read(clone).node, read(clone).is_running) == (FIRST_ID, "", False)
 
 
-def test_one_that_waits_says_why():
-    full = {"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"}
-    waits = read(pod(phase="Pending", conditions=(full,), nodeName=None))
-    assert (waits.node, waits.is_running, waits.is_live, waits.waits_for) == (
-        "",
-        False,
-        True,
-        "0/3 nodes are available",
-    )
-    assert read(pod(phase="Pending", conditions=({**full, "status": "True"},))).waits_for == ""
+def test_one_that_waits_for_a_place_is_live():
+    waits = read(pod(phase="Pending", nodeName=None))
+    assert (waits.node, waits.is_running, waits.is_live) == ("", False, True)
+
+
+def test_one_that_the_operator_has_drained_is_told_from_one_that_its_driver_removes():
+    stored = executor_pod(7)
+    assert not read(stored).is_drained
+    stored["metadata"]["deletionGracePeriodSeconds"] = 3600
+    assert read(stored).is_drained
 
 
 @pytest.mark.parametrize("phase", ["Pending", None])

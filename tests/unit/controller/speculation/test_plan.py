@@ -14,7 +14,9 @@ from rekindle.core.skew import Blame
 FIRST = 1_000_000
 
 
-def executor(number: int, node: str, *, terminating: bool = False, pending: bool = False) -> Executor:
+def executor(
+    number: int, node: str, *, terminating: bool = False, pending: bool = False, profile: str = "0", grace: int = 3600
+) -> Executor:
     return Executor(
         id=number,
         pod=f"app-exec-{number}",
@@ -23,12 +25,13 @@ def executor(number: int, node: str, *, terminating: bool = False, pending: bool
         is_running=not pending,
         is_terminating=terminating,
         is_duplicate=number >= FIRST,
-        created="2026-01-01T00:00:00Z",
+        profile=profile,
+        grace=grace if terminating else 0,
     )
 
 
-def slow(task: str = "stage 1.0[7]", node: str = "n1", blame: Blame = Blame.NODE) -> SlowTask:
-    return SlowTask(task, "1", node, "running for 9 s", blame, 1)
+def slow(task: str = "stage 1.0[7]", node: str = "n1", blame: Blame = Blame.NODE, copies: int = 1) -> SlowTask:
+    return SlowTask(task, "1", node, "running for 9 s", blame, copies)
 
 
 E1, E2, E3 = executor(1, "n1"), executor(2, "n2"), executor(3, "n3")
@@ -79,7 +82,7 @@ def test_once_the_node_is_blocked_its_executors_are_drained_and_duplicated_elsew
     found = steps(slow=[slow()], blocked={"n1": False})
     assert kinds(found) == [AskForBlock, Drain, Duplicate]
     assert (found[1].executor, found[1].at_once) == (E1, False)
-    assert (found[2].count, found[2].avoid) == (1, frozenset({"n1"}))
+    assert (found[2].count, found[2].avoid) == (1, frozenset()), "the label of the node keeps it off"
     assert found[2].original in (E2, E3), "one that stays is the model"
 
 
@@ -102,6 +105,37 @@ def test_where_tasks_are_to_be_moved_executors_end_at_once():
     assert drain.at_once
 
 
+def test_at_most_as_many_are_drained_as_are_left_elsewhere():
+    crowd = [executor(number, "n1") for number in range(1, 10)]
+    found = steps(*crowd, executor(10, "n2"), executor(11, "n3"), blocked={"n1": False}, instances=11)
+    assert kinds(found) == [Drain, Drain]
+
+
+def test_an_executor_is_drained_for_others_of_its_resource_profile_only():
+    big = executor(4, "n1", profile="1")
+    assert steps(E1, E2, big, blocked={"n1": False}) == [Drain(E1)]
+    drained = executor(4, "n1", profile="1", terminating=True)
+    [step] = steps(E2, executor(5, "n3", profile="1"), drained, blocked={"n1": False}, instances=None)
+    assert step.original.profile == "1"
+
+
+def test_an_executor_that_its_driver_removes_is_not_replaced():
+    idle = executor(1, "n1", terminating=True, grace=30)
+    assert steps(idle, E2, blocked={"n1": False}, instances=None) == []
+
+
+def test_one_that_is_drained_ends_at_once_when_somebody_wants_more():
+    drained = executor(1, "n1", terminating=True)
+    assert Drain(drained, at_once=True) in steps(drained, E2, E3, COPY, blocked={"n1": True})
+    ending = executor(1, "n1", terminating=True, grace=30)
+    assert steps(ending, E2, E3, COPY, blocked={"n1": True}) == []
+
+
+def test_in_a_dry_run_blocks_are_asked_for_and_nothing_else():
+    assert kinds(steps(slow=[slow()], block_seconds=0.0, is_dry_run=True)) == []
+    assert kinds(steps(slow=[slow()], blocked={"n1": False}, is_dry_run=True)) == [AskForBlock]
+
+
 def test_no_executor_is_drained_where_none_is_left_elsewhere():
     alone = steps(E1, slow=[slow()], blocked={"n1": False}, instances=1, most_duplicates=1)
     assert kinds(alone) == [AskForBlock, Duplicate], "first another one"
@@ -119,6 +153,12 @@ def test_as_many_duplicates_as_slow_tasks_need_within_the_share():
     [_, step] = steps(draining, E2, E3, slow=many, blocked={"n1": False}, slots=4, most_duplicates=2)
     assert step.count == 2
     assert kinds(steps(draining, E2, E3, slow=many, blocked={"n1": False}, most_duplicates=0)) == [AskForBlock]
+
+
+@pytest.mark.requirement("S2-6")
+def test_tasks_that_have_all_the_attempts_that_they_may_need_no_duplicate():
+    assert kinds(steps(slow=[slow(copies=0)], block_seconds=0.0)) == []
+    assert kinds(steps(slow=[slow(copies=0)], blocked={"n1": False})) == [AskForBlock, Drain]
 
 
 def test_an_original_that_dies_beside_duplicates_is_replaced_by_one_more():
@@ -160,6 +200,7 @@ def test_surplus_duplicates_go_once_all_has_been_quiet():
     found = steps(E1, E2, E3, COPY, quiet_seconds=60.0)
     assert found == [Remove(COPY)]
     assert steps(E2, E3, COPY, quiet_seconds=60.0) == [], "it stands for one that is gone"
+    assert steps(E1, E2, E3, COPY, quiet_seconds=60.0, is_answered=False) == []
     assert steps(E1, E2, E3, COPY, quiet_seconds=60.0, slow=[slow(blame=Blame.SKEW)]) == []
     assert kinds(steps(E1, E2, E3, COPY, quiet_seconds=60.0, blocked={"n1": False})) == [Drain]
 
