@@ -139,7 +139,9 @@ class Stage:
 
     def start(self, **spec: Any) -> None:
         """An application that runs, with its driver and three executors."""
-        driver = self.server.make(POD, "team", pod("pi-driver", "n3", UID, "driver"))
+        driver = self.server.make(
+            POD, "team", pod("pi-driver", "n3", UID, "driver", **{"spark-app-selector": "spark-1"})
+        )
         for number, node in enumerate(("n1", "n2", "n3"), 1):
             labels = {"spark-exec-id": str(number), "spark-app-selector": "spark-1"}
             self.server.make(
