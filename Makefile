@@ -3,7 +3,7 @@ PY := .venv/bin/python
 CODE := $(wildcard operator/rekindle examples benchmarks tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench test test-unit test-spark test-faults test-cluster soak mutants cluster cluster-down lint types layers format crds requirements clean
+.PHONY: help setup demo bench bench-slow-node test test-unit test-spark test-faults test-cluster soak mutants cluster cluster-down lint types layers format crds requirements clean
 
 help: ## this list
 	@echo "Rekindle. First:  make demo   (a pipeline on real Spark, slowed and killed, and the same answer)"
@@ -24,6 +24,10 @@ demo: setup ## the flights pipeline: undisturbed, with a slow node, with a kille
 
 bench: setup ## the figures of the README, on TPC-H data
 	$(PY) benchmarks/run.py
+
+bench-slow-node: setup ## a slow node on Kubernetes, beside Spark's own means: SCENARIO=a (b, c, d, f), ARGS='--rounds 3'
+	$(PY) -m tests.kind up
+	$(PY) benchmarks/slow_node_on_kubernetes.py --scenario $(or $(SCENARIO),a) $(ARGS)
 
 test: setup ## all tiers in order, with minutes against a budget; the last line is the sum
 	@$(PY) -m tests.tools.tiers
