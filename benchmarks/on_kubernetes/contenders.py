@@ -10,6 +10,7 @@ from typing import Any
 
 from benchmarks.event_log import CONF as EVENT_LOG
 from rekindle.controller.resources import Object
+from tests.cluster.api import SPREAD
 from tests.cluster.deployment import JOBS
 
 HOLD, SICK = 0.6, 0.06
@@ -170,23 +171,8 @@ def manifest(
         "restartPolicy": {"type": "Never"},
         "sparkConf": {**EVENT_LOG, "spark.eventLog.dir": _EVENTS, **contender.conf},
         "driver": {**pod, "cores": 1, "serviceAccount": "spark", "nodeSelector": here},
-        "executor": {**pod, "cores": scenario.slots, "instances": EXECUTORS, "affinity": _SPREAD},
+        "executor": {**pod, "cores": scenario.slots, "instances": EXECUTORS, "affinity": SPREAD},
         **({"speculation": dict(contender.speculation)} if contender.is_rekindle else {}),
     }
     metadata = {"name": name, "namespace": JOBS}
     return {"apiVersion": "rekindle.dev/v1beta2", "kind": "SparkApplication", "metadata": metadata, "spec": spec}
-
-
-_SPREAD = {
-    "podAntiAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [
-            {
-                "weight": 100,
-                "podAffinityTerm": {
-                    "labelSelector": {"matchLabels": {"spark-role": "executor"}},
-                    "topologyKey": "kubernetes.io/hostname",
-                },
-            }
-        ]
-    }
-}

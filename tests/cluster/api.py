@@ -16,6 +16,21 @@ Object = dict[str, Any]
 
 _EVERY = 0.2
 
+SPREAD = {
+    "podAntiAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 100,
+                "podAffinityTerm": {
+                    "labelSelector": {"matchLabels": {"spark-role": "executor"}},
+                    "topologyKey": "kubernetes.io/hostname",
+                },
+            }
+        ]
+    }
+}
+"""Affinity of executors that keep apart where they can."""
+
 
 def apply(*objects: Object) -> None:
     """As a user does."""

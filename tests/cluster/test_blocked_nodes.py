@@ -8,7 +8,7 @@ import pytest
 
 from rekindle.controller.clock import parse_time
 from tests.cluster import operators
-from tests.cluster.api import until
+from tests.cluster.api import SPREAD, until
 from tests.cluster.marks import needs_nodes
 from tests.cluster.test_cli import rekindle
 from tests.kind import levers
@@ -18,19 +18,6 @@ from tests.kind.storage import recycle_volumes
 
 pytestmark = [pytest.mark.timeout(600), needs_nodes]
 
-SPREAD = {
-    "podAntiAffinity": {
-        "preferredDuringSchedulingIgnoredDuringExecution": [
-            {
-                "weight": 100,
-                "podAffinityTerm": {
-                    "labelSelector": {"matchLabels": {"spark-role": "executor"}},
-                    "topologyKey": "kubernetes.io/hostname",
-                },
-            }
-        ]
-    }
-}
 CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.spark-local-dir-1"
 SCRATCH_CLAIMS = {
     f"{CLAIM}.options.claimName": "OnDemand",

@@ -133,7 +133,8 @@ def _add_block_options(group: argparse._ArgumentGroup) -> None:
         type=share,
         default=default.max_blocked_share,
         metavar="SHARE",
-        help="most nodes blocked at a time, rounded up, never the last one (default: 0.2)",
+        help="most nodes blocked at a time, rounded up, never the last one "
+        f"(default: {float(default.max_blocked_share):g})",
     )
     add(
         "--blockable-nodes",

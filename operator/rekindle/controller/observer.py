@@ -113,10 +113,9 @@ class Observer:
         ]
 
     def executors(self, view: View, driver: DriverFacts | None) -> list[Object]:
-        """Pods that the driver made, by its ownership: labels can be forged."""
+        """Pods of the present driver, which may be gone."""
         owner = driver.pod_uid if driver is not None else view.status.driver_info.pod_uid
-        mine = (pod for pod in self._pods.of(view.uid) if pod["metadata"]["namespace"] == view.namespace)
-        return [pod for pod in mine if owner and is_owned_by(pod, owner)]
+        return pods_of_driver(self._pods, view.namespace, view.uid, owner)
 
     async def _log_tail(self, view: View, driver: DriverFacts | None) -> str:
         if driver is None or driver.phase is not DriverPhase.FAILED or driver.exit_code is None:
@@ -131,6 +130,12 @@ class Observer:
         except KubeError as error:
             log.info("no log of %s: %s", driver.pod_name, error)
             return ""
+
+
+def pods_of_driver(pods: Union, namespace: str, application: str, driver: str) -> list[Object]:
+    """Pods that the driver of an application made (both by their uids), by its ownership: labels can be forged."""
+    mine = (pod for pod in pods.of(application) if pod["metadata"]["namespace"] == namespace)
+    return [pod for pod in mine if driver and is_owned_by(pod, driver)]
 
 
 def attempt_of(pod: Object) -> int:

@@ -172,12 +172,15 @@ class Term:
         while True:
             try:
                 for namespace in self._settings.scopes:
-                    listed, version = await self._kube.list_all(SPARK_APPLICATION, namespace)
-                    self._store.replace(listed, version, namespace)
+                    await self._list(namespace)
                 return
             except KubeError as error:
                 log.warning("SparkApplications cannot be listed, is the CRD there? %s", error)
                 await asyncio.sleep(_SERVED_SECONDS)
+
+    async def _list(self, namespace: str | None) -> None:
+        listed, version = await self._kube.list_all(SPARK_APPLICATION, namespace)
+        self._store.replace(listed, version, namespace)
 
     async def _resync(self) -> None:
         """List all applications now and then, and look at those that have not ended.
@@ -189,11 +192,9 @@ class Term:
             await asyncio.sleep(_RESYNC_SECONDS)
             for namespace in self._settings.scopes:
                 try:
-                    listed, version = await self._kube.list_all(SPARK_APPLICATION, namespace)
+                    await self._list(namespace)
                 except KubeError as error:
                     log.warning("the applications cannot be listed: %s", error)
-                    continue
-                self._store.replace(listed, version, namespace)
             for body in self._store:
                 if not read_status(body).application_state.state.is_terminal:
                     self._queue.add(key_of(body))

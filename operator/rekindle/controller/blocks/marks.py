@@ -50,22 +50,3 @@ def _patch(node: Mapping[str, Any], label: str | None, taints: list[Object]) -> 
     if labels_of(node).get(BLOCKED) != label:
         metadata["labels"] = {BLOCKED: label}
     return {"metadata": metadata, "spec": {"taints": taints or None}}
-
-
-def avoiding_blocked(affinity: Mapping[str, Any] | None) -> Object:
-    """`affinity` of a pod, with the requirement that its node is not blocked added to each of its alternatives."""
-    affinity = affinity or {}
-    node_affinity = affinity.get("nodeAffinity") or {}
-    required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
-    alternatives: list[Object] = required.get("nodeSelectorTerms") or [{}]
-    terms = [
-        {**term, "matchExpressions": [*(term.get("matchExpressions") or ()), AVOIDS_BLOCKED]}
-        if term or not required
-        else term  # one that is empty matches no node
-        for term in alternatives
-    ]
-    wanted = {**required, "nodeSelectorTerms": terms}
-    return {
-        **affinity,
-        "nodeAffinity": {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": wanted},
-    }

@@ -80,16 +80,16 @@ def decide(
     read = [read_block(body) for body in stored]
     requested = [block for block in read if isinstance(block, RequestedBlock)]
     unreadable = [block for block in read if isinstance(block, UnreadableBlock)]
-    over = {id(block): why for block in requested if (why := _why_over(block, now, has_ended))}
-    reasons = _Reasons.of([block for block in requested if id(block) not in over], nodes, settings, now)
-    verdicts = [verdict(block, *reasons.of_block[id(block)], now) for block in requested if id(block) not in over]
-    verdicts += [verdict(block, False, *over[id(block)], now) for block in requested if id(block) in over]
+    over = {block.name: why for block in requested if (why := _why_over(block, now, has_ended))}
+    reasons = _Reasons.of([block for block in requested if block.name not in over], nodes, settings, now)
+    found = reasons.of_block | {name: (False, *why) for name, why in over.items()}
+    verdicts = [verdict(block, *found[block.name], now) for block in requested]
     verdicts += [verdict(block, False, "SpecInvalid", block.problem, now) for block in unreadable]
     return BlockDecision(
         active=reasons.active,
         mark=tuple(node for node in nodes if node.name in reasons.active),
         unmark=tuple(node for node in nodes if node.is_marked and node.name not in reasons.active),
-        delete=tuple(block for block in requested if id(block) in over and block.is_ours),
+        delete=tuple(block for block in requested if block.name in over and block.is_ours),
         verdicts=tuple(verdicts),
         delay=_delay(requested, now),
     )
@@ -116,9 +116,9 @@ def _delay(requested: Iterable[RequestedBlock], now: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Reasons:
-    """[id of a block -> (whether it is in force, reason, message)], and the blocks in force by node."""
+    """[name of a block -> (whether it is in force, reason, message)], and the blocks in force by node."""
 
-    of_block: dict[int, tuple[bool, str, str]]
+    of_block: dict[str, tuple[bool, str, str]]
     active: dict[str, ActiveBlock]
 
     @classmethod
@@ -132,7 +132,7 @@ class _Reasons:
         for block in sorted(requested, key=lambda one: (not one.status.active, one.start, one.name)):
             refusal = _refusal(block, by_name.get(block.node), settings, now) or _guarded(blocklist, block, now)
             if refusal:
-                reasons.of_block[id(block)] = (False, *refusal)
+                reasons.of_block[block.name] = (False, *refusal)
             else:
                 reasons._activate(block, settings)
         return reasons
@@ -140,9 +140,9 @@ class _Reasons:
     def _activate(self, block: RequestedBlock, settings: BlockSettings) -> None:
         until = f"{block.node} gets no new tasks until {format_time(block.end)}"
         if settings.mode is BlockMode.DRY_RUN:
-            self.of_block[id(block)] = (False, "DryRun", f"dry run: otherwise {until}")
+            self.of_block[block.name] = (False, "DryRun", f"dry run: otherwise {until}")
             return
-        self.of_block[id(block)] = (True, "NodeBlocked", until)
+        self.of_block[block.name] = (True, "NodeBlocked", until)
         mine = ActiveBlock(block.node, block.end, block.cause, block.evacuate)
         there = self.active.get(block.node)
         self.active[block.node] = mine if there is None else there.merged(mine)

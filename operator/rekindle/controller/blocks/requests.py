@@ -52,14 +52,17 @@ class BlockRequests:
     async def ask(self, application: str, node: str, seconds: float, cause: str, *, remove_when_done: bool) -> bool:
         """Have the node blocked from now on, or its block renewed; whether it is a new block."""
         name = f"{_PREFIX}{node}"[:_LONGEST_NAME]
-        there = next((block for block in self._stored() if block.name == name), None)
+        there = self._named(name)
         if there is not None and not (there.is_ours and there.node == node):  # somebody else's
             name = f"{_PREFIX}{hashlib.sha256(node.encode()).hexdigest()[:16]}"
-            there = next((block for block in self._stored() if block.name == name), None)
+            there = self._named(name)
         if there is None:
             return await self._make(name, application, node, time.time() + seconds, cause, remove_when_done)
         await self._renew(there, application, seconds, cause, remove_when_done)
         return False
+
+    def _named(self, name: str) -> RequestedBlock | None:
+        return next((block for block in self._stored() if block.name == name), None)
 
     def _stored(self) -> Iterable[RequestedBlock]:
         return (block for body in self._keeper.stored() if isinstance(block := read_block(body), RequestedBlock))

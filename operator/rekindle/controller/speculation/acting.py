@@ -2,6 +2,7 @@
 
 import time
 
+from rekindle.controller.affinity import HOSTNAME
 from rekindle.controller.blocks.requests import BlockRequests
 from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
@@ -16,8 +17,6 @@ from rekindle.controller.speculation.plan import AskForBlock, Drain, Duplicate, 
 
 DUPLICATE = "duplicate"
 """The name of the step that makes duplicates."""
-
-_HOST = "kubernetes.io/hostname"
 
 
 class Acting:
@@ -58,7 +57,7 @@ class Acting:
         return await self._levers.drain(followed.namespace, step.executor, at_once=at_once)
 
     async def _ask(self, followed: Followed, step: AskForBlock) -> None:
-        settings = followed.application.spec.settings()
+        settings = followed.settings
         share = settings.to_core().blocklist.max_blocked_share
         if (refusal := self._requests.refusal(followed.namespace, step.node, share)) is not None:
             message = f"{step.node} is not blocked: {refusal}; {step.cause}"
@@ -101,7 +100,7 @@ class Acting:
     def _hosts(self, nodes: frozenset[str]) -> frozenset[str]:
         """The labels by which pods avoid nodes."""
         found = (self._nodes.get(Key("", name)) for name in nodes)
-        hosts = (labels_of(node).get(_HOST) for node in found if node is not None)
+        hosts = (labels_of(node).get(HOSTNAME) for node in found if node is not None)
         return frozenset(host for host in hosts if host)
 
 

@@ -12,6 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 
+from rekindle.controller.affinity import HOSTNAME, requiring
 from rekindle.controller.resources import Object, labels_of
 from rekindle.controller.submission.names import SPARK_ROLE
 
@@ -27,8 +28,13 @@ FIRST_ID = 1_000_000
 _LAST_ID = 2**31 - 1
 _IDS_PER_SECOND = 10
 
-_EXEC_ID, _EXEC_INACTIVE = "spark-exec-id", "spark-exec-inactive"
-_ID_VARIABLE, _ID_OPTION = "SPARK_EXECUTOR_ID", "--executor-id"
+EXECUTOR_ID = "spark-exec-id"
+"""The label with the id of an executor."""
+
+ID_VARIABLE = "SPARK_EXECUTOR_ID"
+"""The variable with it, in the container that the executor runs in."""
+
+_EXEC_INACTIVE, _ID_OPTION = "spark-exec-inactive", "--executor-id"
 _LONGEST_HOSTNAME = 63
 
 _PLACED = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
@@ -69,8 +75,6 @@ _OF_KUBERNETES = re.compile(r"^(?!app\.)([^/]+\.)?(kubernetes|k8s)\.io/")
 
 _CLAIM_FIELDS = ("accessModes", "resources", "storageClassName", "volumeAttributesClassName", "volumeMode")
 
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
 
 @dataclass(frozen=True, slots=True)
 class _Executor:
@@ -108,7 +112,8 @@ def clone_of(pod: Object, executor_id: int, *, avoid_nodes: Collection[str]) -> 
     _drop(spec, "tolerations", _is_default)
     _use_claims(spec, _new_claim_names(pod, clone.name))
     if avoid_nodes:
-        _avoid(spec, avoid_nodes)
+        away = {"key": HOSTNAME, "operator": "NotIn", "values": sorted(set(avoid_nodes))}
+        spec["affinity"] = requiring(spec.get("affinity"), away)
     return {"metadata": _metadata(pod, original, clone), "spec": spec}
 
 
@@ -155,9 +160,9 @@ def _executor(pod: Object) -> _Executor:
     name, labels = str(pod["metadata"]["name"]), labels_of(pod)
     if labels.get(SPARK_ROLE) != "executor":
         raise ValueError(f"pod {name} is no executor: its label {SPARK_ROLE} is {labels.get(SPARK_ROLE)!r}")
-    number = str(labels.get(_EXEC_ID, ""))
+    number = str(labels.get(EXECUTOR_ID, ""))
     if re.fullmatch(r"[0-9]+", number) is None:
-        raise ValueError(f"pod {name} is no executor with a number: its label {_EXEC_ID} is {number!r}")
+        raise ValueError(f"pod {name} is no executor with a number: its label {EXECUTOR_ID} is {number!r}")
     prefix = name.removesuffix(f"-exec-{number}")
     if prefix == name:
         raise ValueError(f"pod {name} is not called as a driver calls an executor: it does not end in -exec-{number}")
@@ -170,7 +175,7 @@ def _metadata(pod: Object, original: _Executor, clone: _Executor) -> Object:
     kept: Object = {"name": clone.name, "namespace": metadata["namespace"]}
     kept["labels"] = {
         **{key: value for key, value in labels.items() if key not in (_EXEC_INACTIVE, *_PLACED)},
-        _EXEC_ID: str(clone.id),
+        EXECUTOR_ID: str(clone.id),
         LABEL_DUPLICATE: "true",
         LABEL_DUPLICATE_OF: labels.get(LABEL_DUPLICATE_OF, str(original.id)),
     }
@@ -188,7 +193,7 @@ def _rename(container: Object, original: _Executor, clone: _Executor) -> None:
     """The id and the pod's name, where they stand in words; most of Spark's own variables refer to fields."""
     named = re.compile(rf"(?<![\w-]){re.escape(original.name)}(?!\d)")
     for variable in container.get("env") or ():
-        if variable["name"] == _ID_VARIABLE and variable.get("value") == str(original.id):
+        if variable["name"] == ID_VARIABLE and variable.get("value") == str(original.id):
             variable["value"] = str(clone.id)
         elif "value" in variable:
             variable["value"] = named.sub(clone.name, variable["value"])
@@ -246,13 +251,3 @@ def _new_claim(claim: Object, name: str, clone: Object) -> Object:
     kept["ownerReferences"] = deepcopy(metadata.get("ownerReferences") or [])
     spec = {field: deepcopy(claim["spec"][field]) for field in _CLAIM_FIELDS if field in claim["spec"]}
     return {"metadata": {part: value for part, value in kept.items() if value}, "spec": spec}
-
-
-def _avoid(spec: Object, nodes: Collection[str]) -> None:
-    """Added to each alternative of the required node affinity; one that is empty matches no node, and must not now."""
-    away = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": sorted(set(nodes))}
-    node_affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
-    required = node_affinity.setdefault(_REQUIRED, {"nodeSelectorTerms": [{"matchExpressions": []}]})
-    for term in required["nodeSelectorTerms"]:
-        if term:
-            term["matchExpressions"] = [*(term.get("matchExpressions") or ()), away]

@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rekindle.controller.resources import Object, labels_of, uid_of
-from rekindle.controller.speculation.clone import LABEL_DUPLICATE
+from rekindle.controller.speculation.clone import EXECUTOR_ID, LABEL_DUPLICATE
 
-EXECUTOR_ID = "spark-exec-id"
 _PROFILE = "spark-exec-resourceprofile-id"
 
 DRAIN_SECONDS = 3600

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rekindle.api.settings import RekindleSettings
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.clock import parse_time
 from rekindle.controller.decision import Said
@@ -80,6 +81,7 @@ class Followed:
 
     body: Object
     application: SparkApplication
+    settings: RekindleSettings
     driver: Object
     executors: Sequence[Executor]
     memory: Memory

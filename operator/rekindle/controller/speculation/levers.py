@@ -13,11 +13,9 @@ from rekindle.controller.resources import (
     labels_of,
     uid_of,
 )
-from rekindle.controller.speculation.clone import LABEL_DUPLICATE, claims_of, clone_of, own_claims
+from rekindle.controller.speculation.clone import ID_VARIABLE, LABEL_DUPLICATE, claims_of, clone_of, own_claims
 from rekindle.controller.speculation.executors import DRAIN_SECONDS, Executor, executors_of
 from rekindle.controller.submission.names import SPARK_SELECTOR
-
-_ID_VARIABLE = "SPARK_EXECUTOR_ID"
 
 log = logging.getLogger(__name__)
 
@@ -104,10 +102,8 @@ class ExecutorLevers:
 
 def _drains(pod: Object) -> bool:
     """Whether Spark's own container has the hook: a sidecar's would let it be killed."""
-    return any("preStop" in (container.get("lifecycle") or {}) for container in spark_containers(pod))
-
-
-def spark_containers(pod: Object) -> list[Object]:
-    """The container in which the executor runs."""
-    every = pod["spec"]["containers"]
-    return [one for one in every if any(item.get("name") == _ID_VARIABLE for item in one.get("env") or ())]
+    return any(
+        "preStop" in (container.get("lifecycle") or {})
+        for container in pod["spec"]["containers"]
+        if any(variable.get("name") == ID_VARIABLE for variable in container.get("env") or ())
+    )

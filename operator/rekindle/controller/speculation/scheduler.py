@@ -18,8 +18,9 @@ from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.informer import Union
 from rekindle.controller.logs import looked_at
+from rekindle.controller.observer import pods_of_driver
 from rekindle.controller.reading import SpecReader, read_status, state_of
-from rekindle.controller.resources import Key, Object, is_owned_by, key_of, uid_of
+from rekindle.controller.resources import Key, Object, key_of, uid_of
 from rekindle.controller.speculation.acting import DUPLICATE, Acting
 from rekindle.controller.speculation.executors import Executor, executors_of
 from rekindle.controller.speculation.followed import Followed, Memory, say
@@ -115,6 +116,9 @@ class SpeculativeScheduler:
         application = self._application(body)
         if body is None or application is None:
             return None
+        settings = application.spec.settings()
+        if not settings.speculation.enabled:
+            return None
         info = read_status(body).driver_info
         driver = self._pods.get(Key(key.namespace, info.pod_name))
         if driver is None or uid_of(driver) != info.pod_uid:
@@ -122,9 +126,8 @@ class SpeculativeScheduler:
         memory = self._memories.get(key)
         if memory is None or memory.pod_uid != uid_of(driver):
             memory = self._memories[key] = Memory(uid_of(driver))
-        pods = (pod for pod in self._pods.of(uid_of(body)) if pod["metadata"]["namespace"] == key.namespace)
-        executors = executors_of(pod for pod in pods if is_owned_by(pod, uid_of(driver)))
-        return Followed(body, application, driver, executors, memory)
+        executors = executors_of(pods_of_driver(self._pods, key.namespace, uid_of(body), uid_of(driver)))
+        return Followed(body, application, settings, driver, executors, memory)
 
     def _has_ended(self, key: Key, followed: Followed) -> bool:
         """Whether the driver has, since the look began: what was made for it after that nobody would remove."""
@@ -137,9 +140,7 @@ class SpeculativeScheduler:
         if body is None or "deletionTimestamp" in body["metadata"] or not _is_running(body):
             return None
         application = self._specs.read(body).application
-        if application is None or application.spec.workload != "Batch":
-            return None
-        return application if application.spec.settings().speculation.enabled else None
+        return application if application is not None and application.spec.workload == "Batch" else None
 
     async def _see(self, followed: Followed) -> Seen | None:
         """What is slow now; None where the driver does not tell."""
@@ -179,17 +180,16 @@ class SpeculativeScheduler:
         """None where its UI cannot be asked, or not yet."""
         if self._rest is None or not (followed.driver.get("status") or {}).get("podIP"):
             return None
-        spec = followed.application.spec
         try:
-            address = ui_of(followed.driver, spec.spark_conf)
+            address = ui_of(followed.driver, followed.application.spec.spark_conf)
         except UiUnreachable as problem:
             say(self._events, followed, "answer", Said("Warning", "DriverNotFollowed", str(problem)))
             return None
         spark_id = read_status(followed.body).spark_application_id
-        return DriverWatch(self._rest, address, spark_id, spec.settings().to_core())
+        return DriverWatch(self._rest, address, spark_id, followed.settings.to_core())
 
     def _situation(self, followed: Followed, seen: Seen | None) -> Situation:
-        spec, settings = followed.application.spec, followed.application.spec.settings()
+        spec, settings = followed.application.spec, followed.settings
         instances = None if spec.allocates_dynamically else spec.executor_instances
         made_by_driver = sum(1 for one in followed.executors if not one.is_duplicate)
         asked_for = instances if instances is not None else made_by_driver

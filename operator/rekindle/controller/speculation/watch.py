@@ -64,7 +64,7 @@ class Seen:
 
 
 @dataclass
-class _Memory:
+class _KnownStage:
     """What is kept of a stage between looks: its finished tasks, as far as they were asked for."""
 
     finished: list[Task] = field(default_factory=list)
@@ -87,7 +87,7 @@ class DriverWatch:
         self._bound = options.slow_tasks.baseline_lower_bound
         if options.node_aware is not None:
             self._bound = options.node_aware.lower_bound
-        self._stages: dict[StageKey, _Memory] = {}
+        self._stages: dict[StageKey, _KnownStage] = {}
         self._has_said = False
 
     async def look(self, nodes: Mapping[str, str], now: float) -> Seen:
@@ -95,7 +95,7 @@ class DriverWatch:
         stages = await self._rest.stages(self._address, self._application_id)
         now += stages.driver_clock or 0.0
         running = self._followed(stages.found)
-        self._stages = {stage.key: self._stages.get(stage.key, _Memory()) for stage in running}
+        self._stages = {stage.key: self._stages.get(stage.key, _KnownStage()) for stage in running}
         delays = [_LONGEST_PAUSE, max(self._bound, self._interval)]
         seen: list[SeenStage] = []
         for stage in running:

@@ -9,7 +9,8 @@ from typing import Any
 
 from rekindle.api.pod_spec import SparkPodSpec
 from rekindle.api.spark_application import SparkApplicationSpec
-from rekindle.controller.blocks.marks import avoiding_blocked
+from rekindle.controller.affinity import requiring
+from rekindle.controller.blocks.marks import AVOIDS_BLOCKED
 from rekindle.controller.resources import Object
 
 _SECRET_VARIABLES = {
@@ -68,7 +69,7 @@ def add_pod_fields(pod: Object, application: SparkApplicationSpec, spec: SparkPo
 
 def avoid_blocked_nodes(pod: Object) -> None:
     """Whatever affinity the pod has, its node is none that is blocked: also where blocked nodes are not tainted."""
-    pod["spec"]["affinity"] = avoiding_blocked(pod["spec"].get("affinity"))
+    pod["spec"]["affinity"] = requiring(pod["spec"].get("affinity"), AVOIDS_BLOCKED)
 
 
 def add_container_fields(container: Object, spec: SparkPodSpec) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.controller.blocks.marks import AVOIDS_BLOCKED, BLOCKED, avoiding_blocked, mark_patch, unmark_patch
+from rekindle.controller.affinity import requiring
+from rekindle.controller.blocks.marks import AVOIDS_BLOCKED, BLOCKED, mark_patch, unmark_patch
 from rekindle.controller.blocks.settings import TaintEffect
 from rekindle.controller.status import merge_patch
 from tests.unit.controller.blocks.objects import node
@@ -60,7 +61,7 @@ def test_an_affinity_of_the_users_keeps_all_it_says_and_each_alternative_avoids_
             },
         },
     }
-    found = avoiding_blocked(theirs)
+    found = requiring(theirs, AVOIDS_BLOCKED)
     terms = found["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert [term["matchExpressions"][-1] for term in terms[:2]] == [AVOIDS_BLOCKED, AVOIDS_BLOCKED]
     assert terms[2] == {}, "which matches no node"
@@ -72,5 +73,5 @@ def test_an_affinity_of_the_users_keeps_all_it_says_and_each_alternative_avoids_
 
 
 def test_without_an_affinity_there_is_one_alternative():
-    terms = avoiding_blocked(None)["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
+    terms = requiring(None, AVOIDS_BLOCKED)["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
     assert terms == [{"matchExpressions": [AVOIDS_BLOCKED]}]
