@@ -194,6 +194,12 @@ class SpeculationStatus(StatusModel):
     duplicate_executors: Count = 0
     """Executors that the operator has made in place of slow ones, or beside them."""
 
+    num_effective_speculative_executions: Count = 0
+    """Tasks that a copy has finished first, since the application was first submitted."""
+
+    wasted_task_seconds: Count = 0
+    """Seconds for which attempts ran beside one that finished first, since the application was first submitted."""
+
     problem: str = ""
     """Why slow tasks cannot be seen; empty where they can."""
 

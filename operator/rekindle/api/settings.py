@@ -74,6 +74,10 @@ class SpeculationSpec(ApiModel):
     block_slow_node_duration: Duration = 60.0
     """How long a slow task's node gets no new tasks."""
 
+    on_slow_node: OnKubernetes[Literal["MarkBlocked", "MarkBlockedAndEvacuateTasks"]] = "MarkBlocked"
+    """What becomes of tasks that run on a slow node: `MarkBlocked` lets them go on, `MarkBlockedAndEvacuateTasks`
+    ends this application's executors there once there is room elsewhere and it is proven that the node is slow."""
+
     source_enabled: bool | None = None
     """Speculate stages that read sources; unset follows `enabled`."""
 

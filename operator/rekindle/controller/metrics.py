@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from rekindle.api.application_status import SpeculationStatus
@@ -32,17 +32,24 @@ class _Speculation(Collector):
     def __init__(self) -> None:
         self.facts: Callable[[], Mapping[Key, SpeculationStatus]] = dict
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
         labels = ["namespace", "application"]
         slow = GaugeMetricFamily(
             "rekindle_slow_execution_vertices", "Tasks that are slow now (numSlowExecutionVertices).", labels=labels
         )
         duplicates = GaugeMetricFamily("rekindle_duplicate_executors", "Executors made for slow ones.", labels=labels)
+        effective = CounterMetricFamily(
+            "rekindle_effective_speculative_executions", "Tasks that a copy finished first.", labels=labels
+        )
+        wasted = CounterMetricFamily(
+            "rekindle_wasted_task_seconds", "Seconds of attempts beside one that finished first.", labels=labels
+        )
         for key, facts in list(self.facts().items()):
+            effective.add_metric([key.namespace, key.name], facts.num_effective_speculative_executions)
+            wasted.add_metric([key.namespace, key.name], facts.wasted_task_seconds)
             slow.add_metric([key.namespace, key.name], facts.num_slow_execution_vertices)
             duplicates.add_metric([key.namespace, key.name], facts.duplicate_executors)
-        yield slow
-        yield duplicates
+        yield from (slow, duplicates, effective, wasted)
 
 
 class Metrics:

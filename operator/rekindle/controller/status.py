@@ -50,7 +50,12 @@ def _without_executors(status: ApplicationStatus) -> ApplicationStatus:
     """None runs for an attempt that is over."""
     ended = {name: state for name, state in status.executor_state.items() if state in ("COMPLETED", "FAILED")}
     counts = status.executors.model_copy(update={"running": 0, "pending": 0})
-    update = {"executors": counts, "executor_state": ended, "speculation": SpeculationStatus()}
+    before = status.speculation
+    speculation = SpeculationStatus(
+        num_effective_speculative_executions=before.num_effective_speculative_executions,
+        wasted_task_seconds=before.wasted_task_seconds,
+    )
+    update = {"executors": counts, "executor_state": ended, "speculation": speculation}
     return status.model_copy(update=update)
 
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from rekindle.api.application_status import SpeculationStatus
 from rekindle.api.settings import RekindleSettings
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.clock import parse_time
@@ -12,6 +13,7 @@ from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.resources import Object
 from rekindle.controller.speculation.executors import Executor
+from rekindle.controller.speculation.races import RaceCounts
 from rekindle.controller.speculation.watch import DriverWatch
 
 log = logging.getLogger(__name__)
@@ -37,17 +39,26 @@ class Memory:
         made: [id of a duplicate that was made -> monotonic time]
         unanswered: how often in a row the driver gave no answer.
         silent_since: since when, monotonic; 0: it answers.
+        races_before: what had come of copies before it was followed.
+        is_streaming: it runs a streaming query.
     """
 
     pod_uid: str
+    races_before: RaceCounts = RaceCounts()  # noqa: RUF009 (it is frozen)
     quiet_since: float = field(default_factory=time.monotonic)
     watch: DriverWatch | None = None
     unanswered: int = 0
     silent_since: float = 0.0
+    is_streaming: bool = False
     told: dict[str, str] = field(default_factory=dict)
     not_before: dict[str, float] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     made: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def races(self) -> RaceCounts:
+        """What has come of copies, of all drivers of the application."""
+        return self.races_before + (self.watch.counts if self.watch is not None else RaceCounts())
 
     def may_take(self, step: str) -> bool:
         """Whether the step was neither just taken nor just refused."""
@@ -73,6 +84,11 @@ class Memory:
             elif number not in there and now - made_at >= _MISSED_AFTER:
                 del self.made[number]
                 self.took(step, done=False)
+
+
+def races_before(status: SpeculationStatus) -> RaceCounts:
+    """What a status says of them: of drivers before, or from before the operator began anew."""
+    return RaceCounts(status.num_effective_speculative_executions, status.wasted_task_seconds)
 
 
 @dataclass(frozen=True, slots=True)

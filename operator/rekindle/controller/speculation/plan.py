@@ -69,6 +69,7 @@ class Situation:
         waiting_seconds: about how long the tasks would take that wait for a slot, one after the other.
         is_dry_run: blocks are asked for, and say what they would do; nothing else is done.
         is_answered: the driver has just told what runs. One that does not may be about to end.
+        evacuates: the application allows that its executors on slow nodes are ended.
     """
 
     executors: Sequence[Executor]
@@ -82,6 +83,7 @@ class Situation:
     waiting_seconds: float
     is_answered: bool
     is_dry_run: bool = False
+    evacuates: bool = False
 
 
 def steps_for(there: Situation) -> list[Step]:
@@ -109,16 +111,28 @@ def _drains(there: Situation) -> list[Step]:
     """At most as many as are left elsewhere that can take their tasks: a job must not stand still for a slow node."""
     found: list[Step] = []
     left = Counter(one.profile for one in _elsewhere(there))
+    evacuated = _evacuated(there)
     for one in there.executors:
         if one.node not in there.blocked or not one.is_running:
             continue
-        at_once = there.blocked[one.node]
+        at_once = there.blocked[one.node] or (one.is_drained and one.node in evacuated)
         if one.is_live and left[one.profile] > 0:
             left[one.profile] -= 1
             found.append(Drain(one, at_once))
         elif one.is_drained and at_once:  # somebody wants more than was asked for before
             found.append(Drain(one, at_once))
     return found
+
+
+def _evacuated(there: Situation) -> set[str]:
+    """Nodes whose tasks need not end: it is proven that they are slow, and there is room for what runs there."""
+    if not there.evacuates:
+        return set()
+    drained = [one for one in there.executors if one.node in there.blocked and one.is_drained]
+    duplicates = [one for one in _elsewhere(there) if one.is_duplicate]
+    if there.waiting_seconds and len(duplicates) < len(drained):
+        return set()
+    return {one.node for one in _of_nodes(there) if one.is_proven}
 
 
 def _elsewhere(there: Situation) -> list[Executor]:

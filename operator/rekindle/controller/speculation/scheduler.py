@@ -8,7 +8,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from rekindle.api.application_status import ApplicationState, SpeculationStatus
 from rekindle.api.spark_application import SparkApplication
@@ -22,12 +22,12 @@ from rekindle.controller.observer import pods_of_driver
 from rekindle.controller.reading import SpecReader, read_status, state_of
 from rekindle.controller.resources import Key, Object, key_of, uid_of
 from rekindle.controller.speculation.acting import DUPLICATE, Acting
-from rekindle.controller.speculation.executors import Executor, executors_of
-from rekindle.controller.speculation.followed import Followed, Memory, say
+from rekindle.controller.speculation.executors import executors_of
+from rekindle.controller.speculation.followed import Followed, Memory, races_before, say
 from rekindle.controller.speculation.plan import Duplicate, Situation, steps_for
 from rekindle.controller.speculation.spark_rest import DriverUnanswered, SparkRest
 from rekindle.controller.speculation.ui import UiUnreachable, ui_of
-from rekindle.controller.speculation.watch import DriverWatch, Seen
+from rekindle.controller.speculation.watch import DriverWatch, Seen, StreamingSeen
 from rekindle.controller.store import ApplicationStore
 from rekindle.controller.work_queue import WorkQueue
 from rekindle.core.ids import NO_NODE
@@ -40,6 +40,7 @@ _SILENT_SECONDS = 20.0
 """After so long that a driver does not answer is told: one that ends, or begins, does not either."""
 
 _LOOK_SECONDS = 20.0
+_STREAMING_SECONDS = 15.0
 _CHANGE_PAUSE = 0.5
 """Seconds in which the changes of an application's pods become one look."""
 
@@ -125,7 +126,7 @@ class SpeculativeScheduler:
             return None
         memory = self._memories.get(key)
         if memory is None or memory.pod_uid != uid_of(driver):
-            memory = self._memories[key] = Memory(uid_of(driver))
+            memory = self._memories[key] = Memory(uid_of(driver), races_before(read_status(body).speculation))
         executors = executors_of(pods_of_driver(self._pods, key.namespace, uid_of(body), uid_of(driver)))
         return Followed(body, application, settings, driver, executors, memory)
 
@@ -149,9 +150,16 @@ class SpeculativeScheduler:
         if watch is None:
             memory.unanswered += 1
             return None
+        if memory.is_streaming:
+            return _NOTHING
         nodes = {str(one.id): one.node for one in followed.executors if one.node}
         try:
             seen = await self._within_bounds(watch, nodes)
+        except StreamingSeen as problem:
+            memory.is_streaming = True
+            message = f"nothing is done about slow tasks any more: {problem}, and such tasks may run for good"
+            say(self._events, followed, "answer", Said("Warning", "StreamingQuerySeen", message))
+            return _NOTHING
         except DriverUnanswered as problem:
             memory.unanswered += 1
             memory.silent_since = memory.silent_since or time.monotonic()
@@ -205,29 +213,35 @@ class SpeculativeScheduler:
             waiting_seconds=seen.waiting_seconds if seen is not None else 0.0,
             is_answered=seen is not None,
             is_dry_run=self._keeper.is_dry_run,
+            evacuates=settings.speculation.on_slow_node == "MarkBlockedAndEvacuateTasks",
         )
 
     def _publish(self, key: Key, followed: Followed, seen: Seen | None) -> None:
-        facts = _facts(followed.executors, seen, self._keeper.active, followed.memory.told.get("answer", ""))
+        facts = _facts(followed, seen, self._keeper.active)
         if self.facts.get(key) != facts:
             self.facts[key] = facts
             for listener in self._listeners:
                 listener(key)
 
 
+_NOTHING = Seen((), 0, _STREAMING_SECONDS)
+
+
 def _is_running(body: Object) -> bool:
     return state_of(body) == ApplicationState.RUNNING.value
 
 
-def _facts(
-    executors: Sequence[Executor], seen: Seen | None, active: Mapping[str, ActiveBlock], problem: str
-) -> SpeculationStatus:
+def _facts(followed: Followed, seen: Seen | None, active: Mapping[str, ActiveBlock]) -> SpeculationStatus:
     """Of a driver that does not answer it is not known what is slow."""
+    executors, memory = followed.executors, followed.memory
     slow = seen.slow if seen is not None else ()
+    races = memory.races
     return SpeculationStatus(
         num_slow_execution_vertices=seen.num_slow_vertices if seen is not None else 0,
         slow_nodes=sorted({one.node for one in slow if one.blame is Blame.NODE and one.node not in NO_NODE}),
         draining_executors=sum(1 for one in executors if one.is_terminating and one.node in active),
         duplicate_executors=sum(1 for one in executors if one.is_duplicate and one.is_live),
-        problem=problem,
+        num_effective_speculative_executions=races.num_effective,
+        wasted_task_seconds=round(races.wasted_seconds),
+        problem=memory.told.get("answer", ""),
     )

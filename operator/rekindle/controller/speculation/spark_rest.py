@@ -83,6 +83,8 @@ class Stage:
     finished: int
     failed: int
     first_task_at: float | None
+    is_streaming: bool = False
+    """Whether it is part of a streaming query's batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ class Task:
     `launched_at` is in epoch seconds of the driver's clock. `seconds` is how long it took: None while it runs, and
     where Spark tells none, as for less than a millisecond. The input is what it read from storage and from
     shuffles: None where the driver has no metrics, and while it runs and all of them are zero, since then its
-    executor may not have told any yet.
+    executor may not have told any yet. One that neither runs nor has succeeded was killed, or failed.
     """
 
     index: int
@@ -115,7 +117,11 @@ class Task:
     speculative: bool
     input_bytes: int | None
     input_records: int | None
+    succeeded: bool = False
 
+
+TaskStatus = Literal["running", "success", "killed"]
+"""Of Spark's, those that are asked for."""
 
 _Entry = TypeVar("_Entry", WireStage, WireTask)
 
@@ -174,7 +180,7 @@ class SparkRest:
         address: Address,
         application_id: str,
         stage: StageKey,
-        status: Literal["running", "success"],
+        status: TaskStatus,
         *,
         offset: int = 0,
         length: int = 5_000,
@@ -234,6 +240,7 @@ def _stage(wire: WireStage) -> Stage:
         finished=wire.num_complete_tasks if wire.num_completed_indices is None else wire.num_completed_indices,
         failed=wire.num_failed_tasks,
         first_task_at=wire.first_task_launched_time,
+        is_streaming=wire.is_streaming,
     )
 
 
@@ -249,4 +256,5 @@ def _task(wire: WireTask) -> Task:
         speculative=wire.speculative,
         input_bytes=size,
         input_records=records,
+        succeeded=wire.status == "SUCCESS",
     )

@@ -24,6 +24,8 @@ _MOST_VALUES = 1_000_000
 _CLOCK_SECONDS = 2.0
 _NAME_BYTES = 200
 _ID_BYTES = 64
+_DESCRIPTION = 500
+_STREAMING = re.compile(r"\nrunId = [0-9a-f-]{36}\nbatch = ")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}GMT")
 
 
@@ -62,6 +64,9 @@ class WireStage(_Wire):
     stage_id: _Int
     attempt_id: _Int
     name: _Name
+    description: object = None
+    """What the job says of itself; whatever it is, an answer is used all the same."""
+
     num_tasks: _Int
     num_active_tasks: Annotated[int, Field(ge=-(2**31), lt=2**31)]
     """Spark itself counts below zero, once tasks whose output was lost have ended a second time (`Resubmitted`)."""
@@ -70,6 +75,11 @@ class WireStage(_Wire):
     num_failed_tasks: _Int
     num_completed_indices: _Int | None = None
     first_task_launched_time: _Time | None = None
+
+    @property
+    def is_streaming(self) -> bool:
+        """By how Structured Streaming describes the jobs of a batch."""
+        return isinstance(self.description, str) and _STREAMING.search(self.description[-_DESCRIPTION:]) is not None
 
 
 class _InputMetrics(_Wire):

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from statistics import median
-from typing import Literal
 
 from rekindle.api.settings import CoreOptions
-from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task
+from rekindle.controller.speculation.races import RaceCounts, Races
+from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task, TaskStatus
 from rekindle.controller.speculation.stages import NOWHERE, SeenStage, SeenStages, ended_at, seen_stage
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
@@ -40,7 +40,12 @@ _TOLD_BY_NOW = 120.0
 
 @dataclass(frozen=True, slots=True)
 class SlowTask:
-    """One slow attempt. `copies`: how many more attempts its task may have."""
+    """One slow attempt.
+
+    Attributes:
+        copies: how many more attempts its task may have.
+        is_proven: that its node makes it slow is more than a guess from one time.
+    """
 
     task: str
     executor: str
@@ -48,6 +53,7 @@ class SlowTask:
     evidence: str
     blame: Blame
     copies: int
+    is_proven: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +67,10 @@ class Seen:
     num_slow_vertices: int
     delay: float
     waiting_seconds: float = 0.0
+
+
+class StreamingSeen(Exception):
+    """The driver runs a streaming query: its tasks may run for good, and none of them is slow for it (S2-9)."""
 
 
 @dataclass
@@ -77,6 +87,8 @@ class _KnownStage:
     not_before: float = 0.0
     """No task can have run for the lower bound before."""
 
+    races: Races = field(default_factory=Races)
+
 
 class DriverWatch:
     """Follows one application of one driver."""
@@ -89,12 +101,20 @@ class DriverWatch:
             self._bound = options.node_aware.lower_bound
         self._stages: dict[StageKey, _KnownStage] = {}
         self._has_said = False
+        self.counts = RaceCounts()
+        """Of all races that are over."""
 
     async def look(self, nodes: Mapping[str, str], now: float) -> Seen:
-        """What is slow at `now` (epoch seconds); `nodes`: [executor -> node]. Raises DriverUnanswered."""
+        """What is slow at `now` (epoch seconds); `nodes`: [executor -> node].
+
+        Raises DriverUnanswered, and StreamingSeen.
+        """
         stages = await self._rest.stages(self._address, self._application_id)
         now += stages.driver_clock or 0.0
+        if (batch := next((one for one in stages.found if one.is_streaming), None)) is not None:
+            raise StreamingSeen(f"stage {batch.key} is of a streaming query")
         running = self._followed(stages.found)
+        await self._settle_ended(running)
         self._stages = {stage.key: self._stages.get(stage.key, _KnownStage()) for stage in running}
         delays = [_LONGEST_PAUSE, max(self._bound, self._interval)]
         seen: list[SeenStage] = []
@@ -103,8 +123,11 @@ class DriverWatch:
             if wait > 0:
                 delays.append(wait)
                 continue
-            tasks = await self._tasks(stage, "running")
+            tasks = await self._tasks(stage.key, stage.tasks, "running")
             memory = self._stages[stage.key]
+            memory.races.see(tasks)
+            if memory.races.are_over:
+                await self._settle(stage.key, stage.tasks, memory.races)
             memory.asked_at, memory.not_before = now, self._bound + min([now, *(one.launched_at for one in tasks)])
             if stage.finished < self._gate(stage):
                 delays.append(self._wait_for(stage, now))
@@ -155,20 +178,33 @@ class DriverWatch:
         """Ask for finished tasks where what is known of them does not do."""
         memory = self._stages[stage.key]
         if memory.as_of == 0 or (self._node_aware is not None and stage.finished >= 2 * memory.as_of):
-            memory.finished = first_of_each(await self._tasks(stage, "success"))
+            memory.finished = first_of_each(await self._tasks(stage.key, stage.tasks, "success"))
             memory.as_of = max(stage.finished, 1)
 
-    async def _tasks(self, stage: Stage, status: Literal["running", "success"]) -> list[Task]:
+    async def _settle_ended(self, running: Sequence[Stage]) -> None:
+        """Races of stages that have ended since."""
+        gone = self._stages.keys() - {stage.key for stage in running}
+        for key in gone:
+            if (races := self._stages[key].races).are_there:
+                races.stop()
+                await self._settle(key, _MOST_ASKED_FOR, races)
+
+    async def _settle(self, key: StageKey, tasks: int, races: Races) -> None:
+        ended = [*await self._tasks(key, tasks, "success"), *await self._tasks(key, tasks, "killed")]
+        self.counts += races.settle(ended)
+
+    async def _tasks(self, key: StageKey, tasks: int, status: TaskStatus) -> list[Task]:
+        """Of the stage `key`, which has so many tasks."""
         found: list[Task] = []
-        most = min(_MOST_ASKED_FOR, 2 * stage.tasks + _PAGE)
+        most = min(_MOST_ASKED_FOR, 2 * tasks + _PAGE)
         while len(found) < most:
             page = await self._rest.tasks(
-                self._address, self._application_id, stage.key, status, offset=len(found), length=_PAGE
+                self._address, self._application_id, key, status, offset=len(found), length=_PAGE
             )
             found += page
             if len(page) < _PAGE:
                 break
-        return list({(task.index, task.attempt): task for task in found if task.index < stage.tasks}.values())
+        return list({(task.index, task.attempt): task for task in found if task.index < tasks}.values())
 
     def _waiting_seconds(self, stage: Stage) -> float:
         """Where none of its tasks has been asked for, each is taken to be shorter than the lower bound."""
@@ -221,7 +257,10 @@ class DriverWatch:
         stage = stages[_name(seen)]
         memory = self._stages[stage.key]
         if stage.finished > memory.as_of:
-            memory.finished, memory.as_of = first_of_each(await self._tasks(stage, "success")), stage.finished
+            memory.finished, memory.as_of = (
+                first_of_each(await self._tasks(stage.key, stage.tasks, "success")),
+                stage.finished,
+            )
         running = [task for task in seen.tasks.values() if task.running]
         return seen_stage(stage, memory.finished, running, nodes)
 
@@ -242,6 +281,7 @@ class DriverWatch:
             evidence,
             blame(work, typical, tolerated),
             max(0, self._options.speculation.max_concurrent_executions - len(vertex.executions)),
+            is_proven=self._node_aware is not None,
         )
 
 

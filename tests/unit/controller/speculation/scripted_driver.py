@@ -6,10 +6,11 @@ import asyncio
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from rekindle.api.settings import RekindleSettings
-from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Stages, Task
+from rekindle.controller.speculation.races import RaceCounts
+from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Stages, Task, TaskStatus
 from rekindle.controller.speculation.watch import DriverWatch, Seen
 
 NEVER = math.inf
@@ -46,6 +47,7 @@ class Attempt:
             speculative=self.number > 0,
             input_bytes=read,
             input_records=read,
+            succeeded=self.has_finished(now),
         )
 
     def runs(self, now: float) -> bool:
@@ -53,6 +55,9 @@ class Attempt:
 
     def has_finished(self, now: float) -> bool:
         return self.end <= now and not self.killed
+
+    def was_killed(self, now: float) -> bool:
+        return self.end <= now and self.killed
 
 
 @dataclass(frozen=True)
@@ -116,14 +121,14 @@ class ScriptedDriver:
         address: Address,
         application_id: str,
         stage: StageKey,
-        status: Literal["running", "success"],
+        status: TaskStatus,
         *,
         offset: int = 0,
         length: int = 5_000,
     ) -> list[Task]:
         self.asked.append(f"{status} {stage}")
         attempts = self._scripts[stage].attempts
-        wanted = Attempt.runs if status == "running" else Attempt.has_finished
+        wanted = {"running": Attempt.runs, "success": Attempt.has_finished, "killed": Attempt.was_killed}[status]
         found = [one.task(self.now, self._ahead) for one in attempts if wanted(one, self.now)]
         return sorted(found, key=lambda one: one.launched_at)[offset : offset + length]
 
@@ -140,6 +145,11 @@ class Watched:
     def look(self, now: float) -> Seen:
         self.driver.now = now
         return asyncio.run(self._watch.look(self._nodes, now))
+
+    @property
+    def counts(self) -> RaceCounts:
+        """What has come of copies."""
+        return self._watch.counts
 
     def slow(self, now: float) -> list[str]:
         """Tasks that are slow at `now`, one for each attempt."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,6 +104,37 @@ def test_a_block_that_somebody_else_wants_drains_too():
 def test_where_tasks_are_to_be_moved_executors_end_at_once():
     [drain] = steps(blocked={"n1": True})
     assert drain.at_once
+
+
+class TestEvacuation:
+    """The executor on the blocked node is drained already, and its task goes on."""
+
+    DRAINING = executor(1, "n1", terminating=True)
+
+    def step(self, *others: Executor, is_proven: bool = True, **more: Any) -> list[Any]:
+        tasks = [replace(slow(), is_proven=is_proven)]
+        found = steps(self.DRAINING, E2, E3, *others, slow=tasks, blocked={"n1": False}, **{"evacuates": True, **more})
+        return [one for one in found if isinstance(one, Drain)]
+
+    def test_once_the_duplicate_runs_the_executor_ends(self):
+        assert self.step(COPY) == [Drain(self.DRAINING, at_once=True)]
+
+    def test_not_before(self):
+        assert self.step() == []
+        assert self.step(executor(FIRST, "n2", pending=True)) == []
+
+    def test_without_one_where_no_task_waits_for_a_slot(self):
+        assert self.step(waiting_seconds=0.0) == [Drain(self.DRAINING, at_once=True)]
+
+    def test_only_where_the_application_allows_it_and_the_node_is_proven_to_be_slow(self):
+        assert self.step(COPY, evacuates=False) == []
+        assert self.step(COPY, is_proven=False) == []
+
+    def test_it_is_drained_first(self):
+        found = steps(
+            slow=[replace(slow(), is_proven=True)], blocked={"n1": False}, evacuates=True, waiting_seconds=0.0
+        )
+        assert Drain(E1, at_once=False) in found
 
 
 def test_at_most_as_many_are_drained_as_are_left_elsewhere():

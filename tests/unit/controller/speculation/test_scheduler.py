@@ -30,6 +30,7 @@ from tests.unit.controller.blocks import objects
 from tests.unit.controller.world import UID, manifest
 
 KEY = Key("team", "pi")
+UUID = "c055d768-0341-4fbf-9fc4-e041a66961ad"
 SPECULATION = {"enabled": True, "baselineLowerBound": "1s", "checkInterval": "50ms"}
 
 
@@ -48,6 +49,9 @@ class FakeDriver:
 
     def __init__(self) -> None:
         self.began, self.is_over, self.is_silent, self.asked = time.time() - 60, False, False, 0
+        self.description = "count at main.py:7"
+        self.copy = ""
+        """The status of a copy of the last task, once there is one; when it has won, the original is killed."""
 
     async def start(self, stack: AsyncExitStack) -> int:
         application = web.Application()
@@ -66,14 +70,22 @@ class FakeDriver:
             return web.Response(status=500)
         counts = {"numTasks": 8, "numActiveTasks": 1, "numCompleteTasks": 7, "numCompletedIndices": 7}
         stage = {"stageId": 0, "attemptId": 0, "name": "map", "numFailedTasks": 0, **counts}
+        stage["description"] = self.description
         counts = {"numTasks": 100, "numActiveTasks": 2, "numCompleteTasks": 0, "numCompletedIndices": 0}
         next_one = {**stage, "stageId": 1, **counts}
         found = [{**stage, "firstTaskLaunchedTime": moment(self.began)}, next_one]
         return web.json_response([] if self.is_over else found)
 
     async def _tasks(self, request: web.Request) -> web.Response:
+        copy = self._task(7, self.copy, "2", attempt=1, speculative=True, duration=5000)
+        if request.query["status"] == "killed":
+            killed = [self._task(7, "KILLED", "1", duration=70_000)]
+            return web.json_response(killed if self.copy == "SUCCESS" else [])
         if request.query["status"] == "running":
-            return web.json_response([self._task(7, "RUNNING", "1")])
+            running = [] if self.copy == "SUCCESS" else [self._task(7, "RUNNING", "1")]
+            return web.json_response([*running, copy] if self.copy == "RUNNING" else running)
+        if self.copy == "SUCCESS":
+            return web.json_response([copy])
         return web.json_response([self._task(index, "SUCCESS", "2", duration=1000) for index in range(7)])
 
     def _task(self, index: int, status: str, executor: str, **more: Any) -> Object:
@@ -318,6 +330,49 @@ def test_what_is_slow_is_told_and_that_nothing_is_any_more(monkeypatch):
         stage.driver.is_over = True
         await until(lambda: stage.scheduler.facts[KEY].num_slow_execution_vertices == 0)
         assert stage.scheduler.facts[KEY].slow_nodes == []
+
+    staged(monkeypatch, case)
+
+
+@pytest.mark.requirement("S2-41")
+def test_a_copy_that_wins_is_counted_once_and_what_the_original_cost(monkeypatch):
+    """Also by the operator after, which knows of it from the status."""
+
+    async def case(first: Stage) -> None:
+        first.driver.copy = "RUNNING"
+        first.start()
+        async with first.at_work():
+            await until(lambda: KEY in first.scheduler.facts)
+            first.driver.copy = "SUCCESS"
+            await until(lambda: first.scheduler.facts[KEY].num_effective_speculative_executions == 1)
+            assert first.scheduler.facts[KEY].wasted_task_seconds == 70
+        second = Stage(first.server, first.driver, BlockMode.ON)
+        body = first.server.all(SPARK_APPLICATION)[0]
+        body["status"]["speculation"] = first.scheduler.facts[KEY].model_dump(mode="json", by_alias=True)
+        async with second.at_work():
+            second.take_over()
+            await until(lambda: KEY in second.scheduler.facts)
+            asked = first.driver.asked
+            await until(lambda: first.driver.asked > asked + 3)
+            assert second.scheduler.facts[KEY].num_effective_speculative_executions == 1
+
+    before_work(monkeypatch, case)
+
+
+@pytest.mark.requirement("S2-9")
+def test_once_a_streaming_query_is_seen_nothing_is_done_any_more_and_it_is_told_why(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.driver.description = f"mine\nid = {UUID}\nrunId = {UUID}\nbatch = 7"
+        stage.start()
+        await until(lambda: "StreamingQuerySeen" in stage.reasons())
+        await until(lambda: KEY in stage.scheduler.facts)
+        assert "streaming query" in stage.scheduler.facts[KEY].problem
+        stage.driver.description, asked = "", stage.driver.asked
+        stage.scheduler.look(KEY)
+        await asyncio.sleep(0.2)
+        assert stage.driver.asked == asked
+        assert stage.server.all(NODE_BLOCK) == []
+        assert not stage.ends("pi-1-exec-1")
 
     staged(monkeypatch, case)
 

@@ -120,8 +120,8 @@ def test_tasks_as_they_are_told():
     silent = {**running, "index": 7, "taskMetrics": ZEROS}
     unheard = {name: value for name, value in {**running, "index": 8}.items() if name != "taskMetrics"}
     assert tasks(saying([TASK, done, {**running, "index": 9}, silent, unheard])) == [
-        Task(5, 2, AT + 1, 1.5, "8", False, True, 1230, 14),
-        Task(6, 2, AT + 1, None, "8", False, True, 0, 0),
+        Task(5, 2, AT + 1, 1.5, "8", False, True, 1230, 14, succeeded=True),
+        Task(6, 2, AT + 1, None, "8", False, True, 0, 0, succeeded=True),
         Task(9, 2, AT + 1, None, "8", True, False, 1230, 14),
         Task(7, 2, AT + 1, None, "8", True, False, None, None),
         Task(8, 2, AT + 1, None, "8", True, False, None, None),
