@@ -25,7 +25,7 @@ demo: setup ## the flights pipeline: undisturbed, with a slow node, with a kille
 bench: setup ## the figures of the README, on TPC-H data
 	$(PY) benchmarks/run.py
 
-bench-slow-node: setup ## a slow node on Kubernetes, beside Spark's own means: SCENARIO=a (b, c, d, f), ARGS='--rounds 3'
+bench-slow-node: setup ## a slow node on Kubernetes, beside Spark's own means: SCENARIO=a (b, c, d, e, f), ARGS='--rounds 3'
 	$(PY) -m tests.kind up
 	$(PY) benchmarks/slow_node_on_kubernetes.py --scenario $(or $(SCENARIO),a) $(ARGS)
 

@@ -15,7 +15,7 @@ executors are there before.
     b         as many tasks as slots, a third of them on the sick node; from the start
     c         a join with a skewed key; never: who blocks a node is wrong
     d         many short tasks; half-way
-    e         TPC-H: not here
+    e         TPC-H's queries 1, 12 and 21 at scale factor 1, as often as fits; from the start
     f         a map stage and a reduce stage; between them, so that map output is on the sick node
 
     contender                    what it is
@@ -45,6 +45,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -56,9 +57,20 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench import interleaved
+from benchmarks.data import tpch_data
 from benchmarks.on_kubernetes.apps.work import steps_per_second
 from benchmarks.on_kubernetes.beside_slow_node import PREFIX, Bench, run_once
-from benchmarks.on_kubernetes.contenders import CONTENDERS, HOLD, SCENARIOS, SICK, Contender, arguments, programs
+from benchmarks.on_kubernetes.contenders import (
+    CONTENDERS,
+    HOLD,
+    SCENARIOS,
+    SICK,
+    TPCH,
+    TPCH_SCALE,
+    Contender,
+    arguments,
+    programs,
+)
 from benchmarks.on_kubernetes.outcome import HEAD, Told, run_of, table, with_answer
 from benchmarks.results import ResultsFile, Run
 from tests.cluster import api, deployment
@@ -66,6 +78,7 @@ from tests.cluster.deployment import JOBS, NAMESPACE, Images
 from tests.kind.cluster import why_unhealthy
 from tests.kind.kubectl import given_kubeconfig, kubectl
 from tests.kind.processes import Failed
+from tests.kind.storage import host_folder
 
 _BUILD = Path(__file__).resolve().parents[1] / ".build" / "bench"
 _ENDED = ("COMPLETED", "FAILED")
@@ -105,6 +118,12 @@ def install(is_debug: bool) -> Images:
     return images
 
 
+def _lay_out_data() -> None:
+    """TPC-H's tables where every node has them."""
+    say(f"TPC-H's tables at scale factor {TPCH_SCALE:g}")
+    shutil.copytree(tpch_data(TPCH_SCALE, _BUILD / "data"), host_folder() / TPCH, dirs_exist_ok=True)
+
+
 def check_undisturbed(images: Images) -> None:
     """Raises Failed where somebody has installed another operator since."""
     template = "{.spec.template.spec.containers[0].image}"
@@ -119,6 +138,8 @@ def measure(options: argparse.Namespace, names: Sequence[str]) -> list[Run]:
     rate = steps_per_second()
     words = arguments(scenario, options.seconds, rate)
     images = install(options.debug)
+    if scenario.data:
+        _lay_out_data()
     bench = Bench(options.scenario, scenario, words, images.spark, options.deadline, _BUILD / "logs", say)
     results, about = ResultsFile(_BUILD / "slow_node_on_kubernetes.json"), _about(options, words, images)
     say(f"{options.scenario}: {scenario.title}; {scenario.program} {' '.join(words)}; {rate:,.0f} steps a second")

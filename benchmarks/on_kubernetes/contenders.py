@@ -12,6 +12,7 @@ from benchmarks.event_log import CONF as EVENT_LOG
 from rekindle.controller.resources import Object
 from tests.cluster.api import SPREAD
 from tests.cluster.deployment import JOBS
+from tests.kind.storage import IN_NODE
 
 HOLD, SICK = 0.6, 0.06
 """CPUs of each worker, so that the healthy ones do not inherit what the sick one leaves; and of the sick one."""
@@ -21,6 +22,9 @@ LOWER_BOUND = "2s"
 """No task counts as slow before, for whoever looks for slow tasks."""
 
 APPS = Path(__file__).with_name("apps")
+TPCH, TPCH_SCALE = "tpch", 1.0
+"""The folder of TPC-H's tables in that of all volumes, and their scale factor."""
+
 PROGRAMS = "slow-node-programs"
 """The ConfigMap with all of `apps/`."""
 
@@ -29,6 +33,9 @@ _EVENTS = "file:///tmp/events"  # where apps/measured.py looks for them
 
 _MAP_TASKS, _SHORT_TASKS = 30, 90
 _SLOTS = 4
+_SECONDS_OF_QUERIES = 60.0
+"""CPU-seconds that apps/tpch.py takes for its queries once, about, at TPCH_SCALE."""
+
 _ROWS, _PARTITIONS, _SKEWED_SHARE = 24_000, 12, 0.45
 
 
@@ -91,6 +98,7 @@ class Scenario:
     Attributes:
         slots: tasks that an executor runs at once.
         arguments: of the program, but for the moment: (CPU-seconds that all executors have, steps per second).
+        data: where the program wants TPC-H's tables; empty where it wants none.
     """
 
     title: str
@@ -98,6 +106,7 @@ class Scenario:
     moment: str
     arguments: Callable[[float, float], list[int]]
     slots: int = 1
+    data: str = ""
 
     @property
     def reference(self) -> str:
@@ -120,6 +129,10 @@ def _skewed(seconds: float, rate: float) -> list[int]:
     return [_ROWS, round(seconds / EXECUTORS * rate / _SKEWED_SHARE / _ROWS), _PARTITIONS]
 
 
+def _repeats(seconds: float, rate: float) -> list[int]:
+    return [max(1, round(seconds / _SECONDS_OF_QUERIES))]
+
+
 SCENARIOS = {
     "a": Scenario("many short tasks", "equal_tasks.py", FROM_THE_START, _tasks(_SHORT_TASKS)),
     "b": Scenario(
@@ -131,6 +144,7 @@ SCENARIOS = {
     ),
     "c": Scenario("a join with a skewed key, and no sick node", "skewed_join.py", NEVER, _skewed),
     "d": Scenario("a node becomes sick half-way", "equal_tasks.py", HALF, _tasks(_SHORT_TASKS)),
+    "e": Scenario("three queries of TPC-H", "tpch.py", FROM_THE_START, _repeats, data="/tpch"),
     "f": Scenario(
         "the sick node holds map output of the running stage", "two_stages.py", SECOND_STAGE, _tasks(_MAP_TASKS, 2)
     ),
@@ -154,14 +168,18 @@ def manifest(
     name: str, contender: Contender, scenario: Scenario, words: list[str], image: str, drivers_node: str
 ) -> Object:
     """The application; its driver is held on one node, its executors are spread over all."""
-    pod = {
+    pod: Object = {
         "memory": "600m",
         "coreRequest": "100m",
         "env": [{"name": "PYTHONPATH", "value": _ROOT}],
         "configMaps": [{"name": PROGRAMS, "path": _PACKAGE}],
     }
+    spec: Object = {}
+    if scenario.data:
+        pod["volumeMounts"] = [{"name": "tpch", "mountPath": scenario.data, "readOnly": True}]
+        spec["volumes"] = [{"name": "tpch", "hostPath": {"path": f"{IN_NODE}/{TPCH}", "type": "Directory"}}]
     here = {"kubernetes.io/hostname": drivers_node}
-    spec = {
+    spec |= {
         "type": "Python",
         "sparkVersion": version("pyspark"),
         "image": image,
