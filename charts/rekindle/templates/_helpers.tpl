@@ -29,6 +29,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, create]
+- apiGroups: [metrics.k8s.io]
+  resources: [pods]
+  verbs: [list]
 {{- end }}
 - apiGroups: [""]
   resources: [pods/log]

@@ -21,8 +21,11 @@ _SECONDS = {
 }
 _BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
 
+_CORES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "": 1.0, "k": 1e3}
+
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?")
+_CPU = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([numk]?)")
 
 
 def parse_duration(value: object) -> float:
@@ -47,6 +50,14 @@ def parse_size(value: object) -> int:
     if found is None:
         raise ValueError(f"{value!r} is not a size; write a number of bytes or such as 512m, 2g")
     return int(Decimal(found.group(1)) * _BYTES[found.group(2)])
+
+
+def parse_cores(value: object) -> float:
+    """Cores of `"2"`, `"57m"`, `"123456n"`, as metrics of Kubernetes have them. ValueError otherwise."""
+    found = _CPU.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"{value!r} is no amount of CPU; write such as 57m or 2")
+    return float(found.group(1)) * _CORES[found.group(2)]
 
 
 def mebibytes(text: str, default_unit: str = "m") -> int:

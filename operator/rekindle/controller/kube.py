@@ -99,6 +99,20 @@ class Kube:
             if not token:
                 return items, str(page["metadata"]["resourceVersion"])
 
+    async def read(
+        self, resource: Resource, namespace: str | None, selector: str, *, seconds: float, most_bytes: int
+    ) -> bytes:
+        """A list as it is answered, within that time. Raises Unavailable where it is larger."""
+        path = resource.path(namespace)
+        response = await self._send("GET", path, query={"labelSelector": selector}, timeout=seconds)
+        try:
+            raw = await self._read(response, most_bytes)
+        finally:
+            response.close()
+        if len(raw) > most_bytes:
+            raise Unavailable(0, f"GET {path}: the answer is too large: more than {most_bytes} bytes")
+        return raw
+
     async def create(self, resource: Resource, namespace: str | None, body: Object, *, dry_run: bool = False) -> Object:
         """Make the object; an unknown field in it is refused. Raises Taken, Refused. `dry_run`: only say whether."""
         query = {"fieldValidation": "Strict", "dryRun": "All" if dry_run else ""}
@@ -225,9 +239,15 @@ class Kube:
             raise Unavailable(0, f"{method} {path}: {error or type(error).__name__}") from None
         return response
 
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
+    async def _read(self, response: aiohttp.ClientResponse, most_bytes: int | None = None) -> bytes:
+        """All of it, or a little more than `most_bytes`."""
+        body = bytearray()
         try:
-            return await response.read()
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if most_bytes is not None and len(body) > most_bytes:
+                    break
+            return bytes(body)
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unavailable(0, f"the answer broke off: {error or type(error).__name__}") from None
 

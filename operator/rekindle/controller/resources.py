@@ -36,6 +36,7 @@ CONFIG_MAP = Resource("v1", "ConfigMap", "configmaps")
 LEASE = Resource("coordination.k8s.io/v1", "Lease", "leases")
 EVENT = Resource("events.k8s.io/v1", "Event", "events")
 SPARK_APPLICATION = Resource(API_VERSION, "SparkApplication", "sparkapplications")
+POD_METRICS = Resource("metrics.k8s.io/v1beta1", "PodMetrics", "pods")
 NODE_BLOCK = Resource(API_VERSION, "NodeBlock", "nodeblocks", namespaced=False)
 
 

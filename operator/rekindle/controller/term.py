@@ -25,6 +25,7 @@ from rekindle.controller.reconciler import Reconciler
 from rekindle.controller.resources import NODE, POD, SPARK_APPLICATION, Key, Object, condition_of, key_of, labels_of
 from rekindle.controller.settings import OperatorSettings
 from rekindle.controller.speculation.acting import Acting
+from rekindle.controller.speculation.pod_metrics import PodMetrics
 from rekindle.controller.speculation.scheduler import SpeculativeScheduler
 from rekindle.controller.store import ApplicationStore
 from rekindle.controller.submission import names as labels
@@ -70,7 +71,7 @@ class Term:
         requests = BlockRequests(kube, self._blocks, nodes, blocks)
         acting = Acting(kube, nodes, requests, events, metrics)
         self._speculation = SpeculativeScheduler(
-            self._store, self._pods, self._blocks, acting, events, self._settings.workers
+            self._store, self._pods, self._blocks, acting, events, PodMetrics(kube), self._settings.workers
         )
         self._speculation.listen(lambda key: self._queue.add_after(key, _EXECUTOR_PAUSE))
 

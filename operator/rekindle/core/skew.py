@@ -6,6 +6,7 @@ and in records: either may show the skew, since a key's rows may be short.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -30,7 +31,7 @@ class Blame(Enum):
     SKEW = "SKEW"
     """It has much more to read than others."""
     UNKNOWN = "UNKNOWN"
-    """The others read something, and what it reads has not been told yet."""
+    """The others read something, and what it reads has not been told yet; or it is hardly slow, and gets its CPU."""
 
 
 _UNITS: tuple[Callable[[Work], int | None], ...] = (lambda work: work.input_bytes, lambda work: work.input_records)
@@ -52,22 +53,25 @@ class Typical:
         return cls(tuple(_middle(finished, unit) for unit in _UNITS))
 
 
-def blame(slow: Work, typical: Typical, tolerated_factor: float) -> Blame:
+def blame(slow: Work, typical: Typical, tolerated_factor: float, *, is_starved: bool = False) -> Blame:
     """What makes `slow` slow, beside what others of its job vertex have taken and read.
 
     Input explains a time where there is more than `tolerated_factor` times as much of it as is typical, however long
     it takes: a key's rows may cost more than in proportion. And it does where there is more of it than is typical, and
-    the time for each part of it is within that factor.
+    the time for each part of it is within that factor. Where its pod is starved of CPU, only the latter explains it.
     """
+    most = math.inf if is_starved else tolerated_factor
     by_unit = zip(_UNITS, typical.middles, strict=True)
-    verdicts = [_verdict(slow.seconds, unit(slow), middle, tolerated_factor) for unit, middle in by_unit]
-    for verdict in (Blame.SKEW, Blame.UNKNOWN):
-        if verdict in verdicts:
-            return verdict
-    return Blame.NODE
+    verdicts = [_verdict(slow.seconds, unit(slow), middle, tolerated_factor, most) for unit, middle in by_unit]
+    if Blame.SKEW in verdicts:
+        return Blame.SKEW
+    return Blame.UNKNOWN if Blame.UNKNOWN in verdicts and not is_starved else Blame.NODE
 
 
-def _verdict(seconds: float, amount: int | None, middle: tuple[float, float] | None, tolerated_factor: float) -> Blame:
+def _verdict(
+    seconds: float, amount: int | None, middle: tuple[float, float] | None, tolerated_factor: float, most: float
+) -> Blame:
+    """`most`: a larger share than this of the typical input explains any time."""
     if middle is None:
         return Blame.NODE  # these tasks read nothing
     if amount is None:
@@ -75,7 +79,7 @@ def _verdict(seconds: float, amount: int | None, middle: tuple[float, float] | N
     typical_amount, typical_seconds = middle
     share = amount / typical_amount
     is_as_fast = share > 1 and seconds <= tolerated_factor * typical_seconds * share
-    return Blame.SKEW if share > tolerated_factor or is_as_fast else Blame.NODE
+    return Blame.SKEW if share > most or is_as_fast else Blame.NODE
 
 
 def _middle(finished: Sequence[Work], unit: Callable[[Work], int | None]) -> tuple[float, float] | None:

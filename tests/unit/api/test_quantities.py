@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.api.quantities import format_duration, parse_duration, parse_ratio, parse_size
+from rekindle.api.quantities import format_duration, parse_cores, parse_duration, parse_ratio, parse_size
 
 
 @pytest.mark.parametrize(
@@ -53,6 +53,20 @@ def test_sizes_are_powers_of_1024(written, size):
 def test_what_is_no_size_is_refused_with_an_example(written):
     with pytest.raises(ValueError, match=r"is not a size; write .* 512m, 2g"):
         parse_size(written)
+
+
+@pytest.mark.parametrize(
+    ("written", "cores"),
+    [("0", 0.0), ("2", 2.0), ("1.5", 1.5), ("57m", 0.057), ("250u", 0.00025), ("123456789n", 0.123456789), ("1k", 1e3)],
+)
+def test_cores_are_kubernetes_s(written, cores):
+    assert parse_cores(written) == pytest.approx(cores, rel=1e-12)
+
+
+@pytest.mark.parametrize("written", ["", "m", "-1m", "1e3", "1 m", "1Ki", "9" * 19, "٣", 2, None, []])
+def test_what_is_no_amount_of_cpu_is_refused(written):
+    with pytest.raises(ValueError, match="is no amount of CPU; write such as 57m or 2"):
+        parse_cores(written)
 
 
 @pytest.mark.requirement("S1-22")

@@ -9,6 +9,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from rekindle.api.application_status import ApplicationState, SpeculationStatus
 from rekindle.api.spark_application import SparkApplication
@@ -22,9 +23,10 @@ from rekindle.controller.observer import pods_of_driver
 from rekindle.controller.reading import SpecReader, read_status, state_of
 from rekindle.controller.resources import Key, Object, key_of, uid_of
 from rekindle.controller.speculation.acting import DUPLICATE, Acting
-from rekindle.controller.speculation.executors import executors_of
+from rekindle.controller.speculation.executors import Executor, executors_of
 from rekindle.controller.speculation.followed import Followed, Memory, races_before, say
 from rekindle.controller.speculation.plan import Duplicate, Situation, steps_for
+from rekindle.controller.speculation.pod_metrics import PodMetrics
 from rekindle.controller.speculation.spark_rest import DriverUnanswered, SparkRest
 from rekindle.controller.speculation.ui import UiUnreachable, ui_of
 from rekindle.controller.speculation.watch import DriverWatch, Seen, StreamingSeen
@@ -55,8 +57,10 @@ class SpeculativeScheduler:
         keeper: BlockKeeper,
         acting: Acting,
         events: EventRecorder,
+        pod_metrics: PodMetrics,
         workers: int,
     ) -> None:
+        self._pod_metrics = pod_metrics
         self._store, self._pods, self._keeper, self._acting = store, pods, keeper, acting
         self._events, self._specs = events, SpecReader()
         self._queue: WorkQueue[Key] = WorkQueue(self._look, workers)
@@ -127,8 +131,11 @@ class SpeculativeScheduler:
         memory = self._memories.get(key)
         if memory is None or memory.pod_uid != uid_of(driver):
             memory = self._memories[key] = Memory(uid_of(driver), races_before(read_status(body).speculation))
-        executors = executors_of(pods_of_driver(self._pods, key.namespace, uid_of(body), uid_of(driver)))
-        return Followed(body, application, settings, driver, executors, memory)
+        return Followed(body, application, settings, driver, self._executors(body, driver), memory)
+
+    def _executors(self, body: Object, driver: Object) -> list[Executor]:
+        namespace = str(body["metadata"]["namespace"])
+        return executors_of(pods_of_driver(self._pods, namespace, uid_of(body), uid_of(driver)))
 
     def _has_ended(self, key: Key, followed: Followed) -> bool:
         """Whether the driver has, since the look began: what was made for it after that nobody would remove."""
@@ -194,7 +201,9 @@ class SpeculativeScheduler:
             say(self._events, followed, "answer", Said("Warning", "DriverNotFollowed", str(problem)))
             return None
         spark_id = read_status(followed.body).spark_application_id
-        return DriverWatch(self._rest, address, spark_id, followed.settings.to_core())
+        executors = partial(self._executors, followed.body, followed.driver)
+        uses = self._pod_metrics.of_driver(followed.driver, executors)
+        return DriverWatch(self._rest, address, spark_id, followed.settings.to_core(), uses)
 
     def _situation(self, followed: Followed, seen: Seen | None) -> Situation:
         spec, settings = followed.application.spec, followed.settings

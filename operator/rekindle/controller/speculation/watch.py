@@ -3,7 +3,8 @@
 A driver is asked only when the answer could change something. A stage is looked into from the moment on when one of
 its tasks may have run for the lower bound, which its running tasks tell. With `executionTime` its finished tasks are
 asked for once, when it has passed its gate, for the first ceil(N * ratio) to finish stay the first. With `nodeAware`
-they are asked for again when twice as many have finished, and before anybody is blamed.
+they are asked for again when twice as many have finished, and before anybody is blamed. What pods use is asked for
+where it could change who is.
 """
 
 import logging
@@ -11,17 +12,20 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from statistics import median
 
 from rekindle.api.settings import CoreOptions
+from rekindle.controller.speculation.cpu import AskForUses, CpuWitness, Suspect, nobody_tells
 from rekindle.controller.speculation.races import RaceCounts, Races
 from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task, TaskStatus
 from rekindle.controller.speculation.stages import NOWHERE, SeenStage, SeenStages, ended_at, seen_stage
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.options import NodeAwareOptions
-from rekindle.core.skew import Blame, Typical, Work, blame
+from rekindle.core.skew import Blame, Typical, Work
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, Slow
+from rekindle.core.witness import Case, Says, Statement
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +97,15 @@ class _KnownStage:
 class DriverWatch:
     """Follows one application of one driver."""
 
-    def __init__(self, rest: SparkRest, address: Address, application_id: str, options: CoreOptions) -> None:
+    def __init__(
+        self,
+        rest: SparkRest,
+        address: Address,
+        application_id: str,
+        options: CoreOptions,
+        ask_for_uses: AskForUses = nobody_tells,
+    ) -> None:
+        self._cpu, self._driver_clock = CpuWitness(ask_for_uses), 0.0
         self._rest, self._address, self._application_id, self._options = rest, address, application_id, options
         self._node_aware = options.node_aware
         self._bound = options.slow_tasks.baseline_lower_bound
@@ -110,7 +122,8 @@ class DriverWatch:
         Raises DriverUnanswered, and StreamingSeen.
         """
         stages = await self._rest.stages(self._address, self._application_id)
-        now += stages.driver_clock or 0.0
+        self._driver_clock = stages.driver_clock or 0.0
+        now += self._driver_clock
         if (batch := next((one for one in stages.found if one.is_streaming), None)) is not None:
             raise StreamingSeen(f"stage {batch.key} is of a streaming query")
         running = self._followed(stages.found)
@@ -234,12 +247,24 @@ class DriverWatch:
             seen = [await self._fresh(one, by_name, nodes) if _name(one) in blamed else one for one in seen]
             found = self._detect(seen, now)
         by_vertex = {_name(one): one for one in seen}
-        typical = {name: _typical(by_vertex[name]) for name in {vertex_id.vertex for vertex_id, _, _ in found}}
-        return [
-            self._slow_task(by_vertex[vertex_id.vertex], attempt, evidence, typical[vertex_id.vertex], now)
+        measures = {name: self._measure(by_vertex[name]) for name in {vertex_id.vertex for vertex_id, _, _ in found}}
+        slow = [
+            self._slow_task(by_vertex[vertex_id.vertex], attempt, evidence, measures[vertex_id.vertex], now)
             for vertex_id, attempts, evidence in found
             for attempt in attempts
         ]
+        suspects, running = [suspect for _, suspect in slow], partial(self._running, stages, seen)
+        told = await self._cpu.statements(suspects, running, nodes, now, self._driver_clock)
+        return [_judged(one, suspect, statement) for (one, suspect), statement in zip(slow, told, strict=True)]
+
+    async def _running(self, stages: Sequence[Stage], seen: Sequence[SeenStage]) -> list[Task]:
+        """All tasks that run, of stages too that were not looked into."""
+        found = [task for one in seen for task in one.tasks.values() if task.running]
+        looked_into = {_name(one) for one in seen}
+        for stage in stages:
+            if stage.first_task_at is not None and f"stage {stage.key}" not in looked_into:
+                found += await self._tasks(stage.key, stage.tasks, "running")
+        return found
 
     def _detect(self, seen: Sequence[SeenStage], now: float) -> list[Slow]:
         if self._node_aware is not None:
@@ -264,25 +289,37 @@ class DriverWatch:
         running = [task for task in seen.tasks.values() if task.running]
         return seen_stage(stage, memory.finished, running, nodes)
 
+    def _measure(self, seen: SeenStage) -> tuple[Typical, float]:
+        """What is typical of the stage, and in seconds how long its tasks may run and be hardly slow."""
+        finished = [_work(one, one.seconds or 0.0) for one in seen.tasks.values() if not one.running]
+        baseline = None if self._node_aware is not None else self._by_time(seen).baseline(seen.vertex)
+        return Typical.of(finished), self._tolerated_factor * baseline.seconds if baseline is not None else 0.0
+
+    @property
+    def _tolerated_factor(self) -> float:
+        return (self._node_aware or NodeAwareOptions()).tolerated_factor
+
     def _slow_task(
-        self, seen: SeenStage, attempt: ExecutionAttemptID, evidence: str, typical: Typical, now: float
-    ) -> SlowTask:
+        self, seen: SeenStage, attempt: ExecutionAttemptID, evidence: str, measure: tuple[Typical, float], now: float
+    ) -> tuple[SlowTask, Suspect]:
         task, vertex = seen.tasks[attempt], seen.vertex.tasks[attempt.vertex_id.subtask]
         execution = vertex.current(attempt)
         assert execution is not None
         work = _work(task, now - task.launched_at)
         if task.input_bytes is None and work.seconds >= _TOLD_BY_NOW:
             work = Work(work.seconds, 0, 0)
-        tolerated = (self._node_aware or NodeAwareOptions()).tolerated_factor
-        return SlowTask(
+        typical, mild_below = measure
+        case = Case(work, typical, self._tolerated_factor, mild_below)
+        slow = SlowTask(
             str(attempt.vertex_id),
             task.executor,
             execution.node or NOWHERE,
             evidence,
-            blame(work, typical, tolerated),
+            case.blame(Says.NOTHING),
             max(0, self._options.speculation.max_concurrent_executions - len(vertex.executions)),
             is_proven=self._node_aware is not None,
         )
+        return slow, Suspect(task, case)
 
 
 def first_of_each(finished: Iterable[Task]) -> list[Task]:
@@ -293,12 +330,14 @@ def first_of_each(finished: Iterable[Task]) -> list[Task]:
     return list(first.values())
 
 
+def _judged(slow: SlowTask, suspect: Suspect, statement: Statement) -> SlowTask:
+    evidence = "; ".join(filter(None, (slow.evidence, statement.evidence)))
+    is_proven = slow.is_proven or statement.says is Says.STARVED
+    return replace(slow, evidence=evidence, blame=suspect.case.blame(statement.says), is_proven=is_proven)
+
+
 def _name(seen: SeenStage) -> str:
     return seen.vertex.job_vertex.name
-
-
-def _typical(seen: SeenStage) -> Typical:
-    return Typical.of([_work(one, one.seconds or 0.0) for one in seen.tasks.values() if not one.running])
 
 
 def _work(task: Task, seconds: float) -> Work:

@@ -12,6 +12,7 @@ from rekindle.api.settings import RekindleSettings
 from rekindle.controller.speculation.races import RaceCounts
 from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Stages, Task, TaskStatus
 from rekindle.controller.speculation.watch import DriverWatch, Seen
+from rekindle.core.witness import CpuUse
 
 NEVER = math.inf
 
@@ -134,13 +135,19 @@ class ScriptedDriver:
 
 
 class Watched:
-    """A watch of a driver, with settings as a manifest has them."""
+    """A watch of a driver, with settings as a manifest has them. `uses`: [executor -> what its pod tells]."""
 
     def __init__(self, driver: ScriptedDriver, nodes: Mapping[str, str] | None = None, **speculation: Any) -> None:
         settings = RekindleSettings.model_validate({"speculation": {"enabled": True, **speculation}})
         self.options = settings.to_core()
         self.driver, self._nodes = driver, {"1": "n1"} if nodes is None else nodes
-        self._watch = DriverWatch(cast(SparkRest, driver), Address("10.0.0.1", 4040), "spark-1", self.options)
+        self.uses, self.asked_for_uses = dict[str, CpuUse](), 0
+        rest, address = cast(SparkRest, driver), Address("10.0.0.1", 4040)
+        self._watch = DriverWatch(rest, address, "spark-1", self.options, self._tell_uses)
+
+    async def _tell_uses(self) -> Mapping[str, CpuUse]:
+        self.asked_for_uses += 1
+        return self.uses
 
     def look(self, now: float) -> Seen:
         self.driver.now = now

@@ -20,8 +20,19 @@ from rekindle.controller.clock import format_time
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.informer import Informer, Union
 from rekindle.controller.metrics import Metrics
-from rekindle.controller.resources import EVENT, NODE, NODE_BLOCK, POD, SPARK_APPLICATION, Key, Object, labels_of
+from rekindle.controller.resources import (
+    EVENT,
+    NODE,
+    NODE_BLOCK,
+    POD,
+    POD_METRICS,
+    SPARK_APPLICATION,
+    Key,
+    Object,
+    labels_of,
+)
 from rekindle.controller.speculation.acting import Acting
+from rekindle.controller.speculation.pod_metrics import PodMetrics
 from rekindle.controller.speculation.scheduler import SpeculativeScheduler
 from rekindle.controller.store import ApplicationStore
 from rekindle.controller.submission.names import LABEL_UID
@@ -52,12 +63,15 @@ class FakeDriver:
         self.description = "count at main.py:7"
         self.copy = ""
         """The status of a copy of the last task, once there is one; when it has won, the original is killed."""
+        self.others: tuple[str, ...] = ()
+        """Executors that run tasks of the stage that waits."""
 
     async def start(self, stack: AsyncExitStack) -> int:
         application = web.Application()
         root = "/api/v1/applications/spark-1"
         application.router.add_get(f"{root}/stages", self._stages)
         application.router.add_get(f"{root}/stages/0/0/taskList", self._tasks)
+        application.router.add_get(f"{root}/stages/1/0/taskList", self._tasks_of_others)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.01)
         await runner.setup()
         stack.push_async_callback(runner.cleanup)
@@ -73,6 +87,8 @@ class FakeDriver:
         stage["description"] = self.description
         counts = {"numTasks": 100, "numActiveTasks": 2, "numCompleteTasks": 0, "numCompletedIndices": 0}
         next_one = {**stage, "stageId": 1, **counts}
+        if self.others:
+            next_one["firstTaskLaunchedTime"] = moment(time.time())
         found = [{**stage, "firstTaskLaunchedTime": moment(self.began)}, next_one]
         return web.json_response([] if self.is_over else found)
 
@@ -87,6 +103,10 @@ class FakeDriver:
         if self.copy == "SUCCESS":
             return web.json_response([copy])
         return web.json_response([self._task(index, "SUCCESS", "2", duration=1000) for index in range(7)])
+
+    async def _tasks_of_others(self, request: web.Request) -> web.Response:
+        assert request.query["status"] == "running"
+        return web.json_response([self._task(index, "RUNNING", one) for index, one in enumerate(self.others)])
 
     def _task(self, index: int, status: str, executor: str, **more: Any) -> Object:
         said = {"taskId": index, "index": index, "attempt": 0, "launchTime": moment(self.began), "status": status}
@@ -128,7 +148,10 @@ class Stage:
         self.keeper = BlockKeeper(server.kube, self.nodes, settings, events, metrics, lambda application: False)
         requests = BlockRequests(server.kube, self.keeper, self.nodes, settings)
         acting = Acting(server.kube, self.nodes, requests, events, metrics)
-        self.scheduler = SpeculativeScheduler(self.store, self.pods, self.keeper, acting, events, workers=2)
+        metrics_of_pods = PodMetrics(server.kube)
+        self.scheduler = SpeculativeScheduler(
+            self.store, self.pods, self.keeper, acting, events, metrics_of_pods, workers=2
+        )
         self.pods.listen(lambda before, after: self.scheduler.look(KEY))
         self.parts = (self.pods, self.nodes, events, self.keeper, self.scheduler)
 
@@ -149,7 +172,7 @@ class Stage:
             self.store.put({**deepcopy(body), "metadata": {**body["metadata"], "uid": UID}})
         self.scheduler.look(KEY)
 
-    def start(self, **spec: Any) -> None:
+    def start(self, speculation: Object = SPECULATION, **spec: Any) -> None:
         """An application that runs, with its driver and three executors."""
         driver = self.server.make(
             POD, "team", pod("pi-driver", "n3", UID, "driver", **{"spark-app-selector": "spark-1"})
@@ -159,7 +182,7 @@ class Stage:
             self.server.make(
                 POD, "team", pod(f"pi-1-exec-{number}", node, driver["metadata"]["uid"], "executor", **labels)
             )
-        body = manifest(speculation=SPECULATION, executor={"instances": 3}, **spec)
+        body = manifest(speculation=speculation, executor={"instances": 3}, **spec)
         body["status"] = {
             "applicationState": {"state": "RUNNING"},
             "attempt": 1,
@@ -317,6 +340,46 @@ def test_a_refused_block_keeps_no_executor_from_being_drained(monkeypatch):
         stage.start()
         await until(lambda: stage.ends("pi-1-exec-1"))
         await until(lambda: "NodeBlockRefused" in stage.reasons())
+
+    staged(monkeypatch, case)
+
+
+def tell_uses(stage: Stage, **cpu: str) -> None:
+    """What pods use now, by the metrics server: [executor, as in "_1" -> cores]; the last 15 s."""
+    for executor, cores in cpu.items():
+        labels = {"spark-app-selector": "spark-1"}
+        containers = [{"name": "spark", "usage": {"cpu": cores}}, {"name": "sidecar", "usage": {"cpu": "1m"}}]
+        body: Object = {"metadata": {"name": f"pi-1-exec{executor.replace('_', '-')}", "labels": labels}}
+        body |= {"timestamp": format_time(time.time()), "window": "15s", "containers": containers}
+        stage.server.make(POD_METRICS, "team", body)
+
+
+@pytest.mark.requirement("S2-36", "S3-7")
+def test_a_block_says_that_the_pod_is_starved(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.driver.others = ("2", "3")
+        tell_uses(stage, _1="60m", _2="570m", _3="570m")
+        stage.start(speculation={**SPECULATION, "baselineLowerBound": "50s"})
+        await until(lambda: "SlowNode" in stage.reasons())
+        [block] = stage.server.all(NODE_BLOCK)
+        assert block["spec"]["cause"].endswith("; its pod uses 0.06 CPU a task, others 0.57")
+        [note] = [one["note"] for one in stage.server.all(EVENT) if one["reason"] == "SlowNode"]
+        assert "its pod uses 0.06 CPU a task, others 0.57" in note
+
+    staged(monkeypatch, case)
+
+
+def test_a_node_whose_pod_is_fed_is_not_blocked_for_a_task_that_is_hardly_slow(monkeypatch):
+    async def case(stage: Stage) -> None:
+        stage.driver.others = ("2", "3")
+        tell_uses(stage, _1="570m", _2="570m", _3="570m")
+        stage.start(speculation={**SPECULATION, "baselineLowerBound": "50s"})
+        await until(lambda: (facts := stage.scheduler.facts.get(KEY)) and facts.num_slow_execution_vertices == 1)
+        asked = stage.driver.asked
+        await until(lambda: stage.driver.asked > asked + 10)
+        assert stage.scheduler.facts[KEY].slow_nodes == []
+        assert stage.server.all(NODE_BLOCK) == []
+        assert len([call for call in stage.server.calls if "metrics.k8s.io" in call.path]) == 1
 
     staged(monkeypatch, case)
 

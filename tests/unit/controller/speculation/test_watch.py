@@ -9,7 +9,9 @@ import pytest
 
 from rekindle.controller.speculation import watch as module
 from rekindle.controller.speculation.spark_rest import DriverUnanswered, StageKey
+from rekindle.controller.speculation.watch import SlowTask
 from rekindle.core.skew import Blame
+from rekindle.core.witness import CpuUse
 from tests.unit.controller.speculation.scripted_driver import NEVER, Attempt, ScriptedDriver, Watched, straggler, took
 
 ALL = ["stages", "running 1.0", "success 1.0"]
@@ -264,3 +266,98 @@ class TestStagesComeAndGo:
         driver.stage(*took(10, 10, 10), ends=100.0).stage(*again, key=StageKey(1, 1))
         assert watched.slow(350.0) == []
         assert watched.slow(400.0) == ["stage 1.1[3]"]
+
+
+class TestThePods:
+    NODES = {"1": "n1", "2": "n2", "3": "n3"}  # noqa: RUF012 (nobody changes it)
+
+    def watched(self, *, so_far: int | None = 50, ahead: float = 0.0, **settings: Any) -> Watched:
+        """Three of four tasks took 40 s, the last one runs on executor 1; others of a stage that is younger elsewhere.
+
+        So 60 s are slow, and 96 s are more than hardly slow.
+        """
+        driver = ScriptedDriver(ahead).stage(*took(40, 40, 40, executor="2"), Attempt(3, 0.0, so_far=so_far))
+        driver.stage(*(Attempt(n, 50.0, executor=str(2 + n % 2)) for n in range(2)), key=StageKey(2, 0), tasks=40)
+        return Watched(driver, self.NODES, **settings)
+
+    def tell(self, watched: Watched, now: float, *, here: float, elsewhere: float = 0.57) -> None:
+        uses = {"1": here, "2": elsewhere, "3": elsewhere}
+        watched.uses = {executor: CpuUse(cores, now - 20.0, now - 5.0) for executor, cores in uses.items()}
+
+    def look(self, watched: Watched, now: float) -> SlowTask:
+        (slow,) = watched.look(now).slow
+        return slow
+
+    def test_are_not_asked_while_nothing_is_slow_nor_where_it_would_change_nothing(self):
+        watched = self.watched()
+        assert watched.slow(59.9) == []
+        assert self.look(watched, 96.0).blame is Blame.NODE
+        assert watched.asked_for_uses == 0
+
+    @pytest.mark.requirement("S3-1")
+    def test_one_that_is_starved_says_node_with_the_figures(self):
+        watched = self.watched(so_far=None)
+        before = self.look(watched, 60.0)
+        assert (before.blame, before.is_proven) == (Blame.UNKNOWN, False)
+        self.tell(watched, 80.0, here=0.06)
+        slow = self.look(watched, 80.0)
+        assert (slow.blame, slow.is_proven) == (Blame.NODE, True)
+        assert slow.evidence.endswith("40.0 s); its pod uses 0.06 CPU a task, others 0.57")
+
+    def test_one_that_is_fed_speaks_for_its_node_until_the_task_is_more_than_hardly_slow(self):
+        watched = self.watched()
+        self.tell(watched, 60.0, here=0.57)
+        assert self.look(watched, 60.0).blame is Blame.UNKNOWN
+        self.tell(watched, 95.9, here=0.57)
+        assert self.look(watched, 95.9).blame is Blame.UNKNOWN
+        slow = self.look(watched, 96.0)
+        assert slow.blame is Blame.NODE
+        assert "its pod uses 0.57 CPU a task" in slow.evidence
+
+    def test_tell_as_long_as_nobody_does_nothing(self):
+        assert self.look(self.watched(), 60.0).blame is Blame.NODE
+
+    def test_are_asked_again_after_a_while_and_the_driver_only_where_they_told(self):
+        watched = self.watched()
+        assert watched.asks(60.0) == ALL
+        watched.look(74.9)
+        assert watched.asked_for_uses == 1
+        self.tell(watched, 75.0, here=0.57)
+        assert watched.asks(75.0) == ["stages", "running 1.0", "running 2.0"]
+        assert watched.asked_for_uses == 2
+
+    def test_the_figures_are_for_each_task_that_runs(self):
+        """Executor 2 runs four tasks of the other stage, and executor 1 one of either."""
+        watched = self.watched()
+        others = [Attempt(n, 50.0, executor="2" if n else "1") for n in range(5)]
+        watched.driver.stage(*others, key=StageKey(2, 0), tasks=40)
+        self.tell(watched, 80.0, here=1.8, elsewhere=3.6)
+        slow = self.look(watched, 80.0)
+        assert slow.blame is Blame.UNKNOWN
+        assert slow.evidence.endswith("its pod uses 0.90 CPU a task, others 0.90")
+
+    def test_those_that_run_nothing_or_are_on_the_same_node_are_no_measure(self):
+        watched = self.watched(so_far=None)
+        watched.driver.stage(Attempt(0, 50.0, executor="2"), key=StageKey(2, 0), tasks=40)
+        beside = Watched(watched.driver, {**self.NODES, "2": "n1"})
+        for one, blame in ((watched, Blame.NODE), (beside, Blame.UNKNOWN)):
+            self.tell(one, 80.0, here=0.06)
+            assert self.look(one, 80.0).blame is blame
+
+    def test_say_nothing_of_a_time_before_the_task_ran(self):
+        watched = self.watched(so_far=None)
+        watched.uses = {executor: CpuUse(cores, -0.1, 59.0) for executor, cores in (("1", 0.06), ("2", 0.57))}
+        assert self.look(watched, 60.0).blame is Blame.UNKNOWN
+
+    @pytest.mark.parametrize("ahead", [90.0, 3600.0])
+    def test_are_told_by_our_clock_and_not_by_the_drivers(self, ahead):
+        watched = self.watched(so_far=None, ahead=ahead)
+        self.tell(watched, 80.0, here=0.06)
+        assert self.look(watched, 80.0).blame is Blame.NODE
+
+    def test_clear_no_node_with_node_aware(self):
+        third = [Attempt(n, 0.0, 20.0 if n % 3 else 500.0, executor=str(1 + n % 3)) for n in range(9)]
+        watched = Watched(ScriptedDriver().stage(*third), self.NODES, detector="nodeAware")
+        self.tell(watched, 120.0, here=9.0)
+        assert {one.blame for one in watched.look(120.0).slow} == {Blame.NODE}
+        assert watched.asked_for_uses == 0
