@@ -140,8 +140,8 @@ def measure(options: argparse.Namespace, names: Sequence[str]) -> list[Run]:
     images = install(options.debug)
     if scenario.data:
         _lay_out_data()
-    bench = Bench(options.scenario, scenario, words, images.spark, options.deadline, _BUILD / "logs", say)
-    results, about = ResultsFile(_BUILD / "slow_node_on_kubernetes.json"), _about(options, words, images)
+    bench = Bench(options.scenario, scenario, words, images.spark, options.deadline, options.folder / "logs", say)
+    results, about = ResultsFile(options.folder / "slow_node_on_kubernetes.json"), _about(options, words, images)
     say(f"{options.scenario}: {scenario.title}; {scenario.program} {' '.join(words)}; {rate:,.0f} steps a second")
     found: list[Run] = []
     for number, name in interleaved(names, range(1, options.rounds + 1)):
@@ -206,6 +206,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--contenders", nargs="+", choices=list(CONTENDERS), metavar="NAME", help="only these (default: all)")
     add("--seconds", type=_positive, default=60, help="a healthy run computes for so long (default: %(default)s)")
     add("--deadline", type=_positive, default=1200, help="seconds after which a run failed (default: %(default)s)")
+    add("--folder", type=Path, default=_BUILD, help="where results and logs go (default: .build/bench)")
     add("--markdown", type=Path, metavar="FILE", help="write the table there too")
     add("--debug", action="store_true", help="the operator logs each of its looks")
     return parser

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.cluster import api, deployment
-from tests.cluster.api import Application
+from rekindle.controller.submission.names import LABEL_MANAGED
+from tests.cluster import api, deployment, node_blocks
+from tests.cluster.api import Application, Object
 from tests.cluster.deployment import JOBS, Images
-from tests.kind.cluster import why_unhealthy
-from tests.kind.kubectl import given_kubeconfig
+from tests.kind.cluster import WORKERS, why_unhealthy
+from tests.kind.kubectl import given_kubeconfig, kubectl
 
 APPS = Path(__file__).with_name("apps")
 
@@ -88,3 +89,34 @@ def application(installed: Images, programs: str) -> Iterator[Callable[..., Appl
     yield make
     for one in made:
         one.delete(wait=False)
+
+
+@pytest.fixture
+def ghost() -> Iterator[str]:
+    """The name of a Node without a machine."""
+    name = "ghost"
+    api.apply(node_blocks.a_node(name))
+    yield name
+    kubectl("delete", "node", name, "--ignore-not-found")
+
+
+@pytest.fixture
+def block(installed: Images) -> Iterator[Callable[..., Object]]:
+    """Has NodeBlocks made, of a worker for ten minutes unless told; afterwards no block and no mark is left.
+
+    `ours`: as the operator makes them, which removes them when they are over.
+    """
+    names: list[str] = []
+
+    def make(name: str, node: str = WORKERS[0], seconds: float = 600, *, ours: bool = False, **spec: Any) -> Object:
+        made = node_blocks.manifest(name, node, seconds, **spec)
+        made["metadata"]["labels"] = {LABEL_MANAGED: "true"} if ours else {}
+        names.append(name)
+        api.apply(made)
+        return made
+
+    yield make
+    for name in names:
+        kubectl("delete", "nodeblock", name, "--ignore-not-found")
+    nothing = "no block and no mark is left"
+    api.until(nothing, lambda: not node_blocks.blocks() and not node_blocks.marks(), 30, tell=node_blocks.told)

@@ -9,10 +9,10 @@ import pytest
 from tests.cluster import operators
 from tests.cluster.api import SPREAD, until
 from tests.cluster.marks import needs_nodes
+from tests.cluster.node_blocks import blocks, marked_nodes
 from tests.cluster.test_cli import rekindle
 from tests.kind import levers
 from tests.kind.cluster import WORKERS
-from tests.kind.kubectl import kubectl
 from tests.kind.storage import recycle_volumes
 
 pytestmark = [pytest.mark.timeout(600), needs_nodes]
@@ -27,20 +27,6 @@ SCRATCH_CLAIMS = {
     "spark.kubernetes.legacy.useReadWriteOnceAccessMode": "true",
 }
 SPECULATION = {"enabled": True, "baselineRatio": 0.3, "baselineLowerBound": "2s", "blockSlowNodeDuration": "30s"}
-
-
-def blocks():
-    return json.loads(kubectl("get", "nodeblocks", "-o", "json"))["items"]
-
-
-def marked_nodes():
-    nodes = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
-    return {
-        node["metadata"]["name"]
-        for node in nodes
-        if "rekindle.dev/blocked" in node["metadata"]["labels"]
-        or any(taint["key"] == "rekindle.dev/blocked" for taint in node["spec"].get("taints", ()))
-    }
 
 
 def ran(app):

@@ -143,6 +143,8 @@ class Term:
         self._queue.add(key)
         if self._speculation is not None:
             self._speculation.look(key)
+        if self._blocks is not None and self._has_ended(f"{key.namespace}/{key.name}"):
+            self._blocks.look()  # it may have been the last that asked for a block
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before

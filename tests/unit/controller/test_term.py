@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,10 +16,21 @@ import pytest
 from rekindle.controller.kube import Kube
 from rekindle.controller.operator import Operator
 from rekindle.controller.reading import read_status
-from rekindle.controller.resources import CONFIG_MAP, EVENT, LEASE, NODE, POD, SERVICE, SPARK_APPLICATION, Object
+from rekindle.controller.resources import (
+    CONFIG_MAP,
+    EVENT,
+    LEASE,
+    NODE,
+    NODE_BLOCK,
+    POD,
+    SERVICE,
+    SPARK_APPLICATION,
+    Object,
+)
 from rekindle.controller.settings import OperatorSettings
 from tests.unit.controller import world
 from tests.unit.controller.api_server import NO_CERTIFICATES, ApiServer, What, served, until
+from tests.unit.controller.blocks import objects
 
 APPLICATIONS = "/sparkapplications$"
 THIEF = {"holderIdentity": "thief", "leaseDurationSeconds": 3600}
@@ -210,6 +222,23 @@ def test_what_becomes_of_a_node_is_seen_at_once_but_not_that_it_lives(with_an_op
         assert (operator.gauge("reconciles_total", result="done") or 0) - before < 10
 
     with_an_operator(case)
+
+
+@pytest.mark.requirement("S3-14")
+def test_a_block_is_removed_as_soon_as_who_asked_for_it_has_ended(with_an_operator, monkeypatch):
+    monkeypatch.setattr("rekindle.controller.blocks.plan._LONGEST_WAIT", 3600.0)
+
+    async def case(server: ApiServer, operator: Process):
+        apply(server)
+        driver = await runs(server)
+        end = time.time() - objects.NOW + 600
+        asked = objects.block("n2", ours=True, end=end, applications=["team/pi"], removeWhenDone=True)
+        server.make(NODE_BLOCK, "", asked)
+        await until(lambda: operator.gauge("blocked_nodes") == 1)
+        kubelet(server, driver, world.SUCCEEDED)
+        await until(lambda: not server.all(NODE_BLOCK) and operator.gauge("blocked_nodes") == 0)
+
+    with_an_operator(case, prepare=lambda server: server.make(NODE, "", objects.node("n2")))
 
 
 def condition(server: ApiServer, kind: str) -> Object:

@@ -128,7 +128,9 @@ class _Reasons:
         reasons = cls({}, {})
         by_name = {node.name: node for node in nodes}
         blocklist = Blocklist(BlocklistOptions(max_blocked_share=settings.max_blocked_share))
-        blocklist.nodes_changed(node.name for node in nodes if node.takes_pods)
+        in_force = {block.node for block in requested if block.status.active}
+        # One that is blocked and takes no pods now still counts: for another it would have to give way.
+        blocklist.nodes_changed(node.name for node in nodes if node.takes_pods or node.name in in_force)
         for block in sorted(requested, key=lambda one: (not one.status.active, one.start, one.name)):
             refusal = _refusal(block, by_name.get(block.node), settings, now) or _guarded(blocklist, block, now)
             if refusal:

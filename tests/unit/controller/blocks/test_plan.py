@@ -100,6 +100,12 @@ def test_at_most_a_share_of_the_nodes_rounded_up_is_blocked_and_the_first_stay()
     assert len(decided(*blocks, max_blocked_share=Fraction(21, 100)).mark) == 2
 
 
+def test_a_block_in_force_stays_when_its_node_takes_no_pods_any_more():
+    nodes = [node("n1", ready="False"), *(node(f"n{number}") for number in (2, 3, 4))]
+    kept, other = block("n1", active=True), block("n2", start=-60.0)
+    assert reasons(decided(kept, other, nodes=nodes)) == {"n1": "NodeBlocked", "n2": "TooManyBlocked"}
+
+
 @pytest.mark.parametrize("other", [node("n2", cordoned=True), node("n2", ready="Unknown"),
                                    node("n2", taints=[{"key": "pool", "effect": "NoSchedule"}])])  # fmt: skip
 def test_the_last_node_that_takes_pods_is_never_blocked(other):
