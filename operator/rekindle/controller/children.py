@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rekindle.api.application_status import ApplicationStatus
 from rekindle.controller.decision import CleanUp, DeleteDriver, ForgetDrivers, Said, View
@@ -32,11 +32,18 @@ _DELETION_PAUSES = (0.5, 2.0, 0.0)  # after each try; the status waits for it
 _CLEAN_UP_SECONDS = 30.0  # for all of it, however many: a look has two minutes, and others wait for its worker
 
 
+DigestOf = Callable[[str, str], str | None]
+"""Of the token with which the operator comes to the driver: (uid of the application, the driver's pod)."""
+
+
 class Children:
     """Makes and deletes them. Whatever it does can be done twice."""
 
-    def __init__(self, kube: Kube, observer: Observer, events: EventRecorder, metrics: Metrics) -> None:
+    def __init__(
+        self, kube: Kube, observer: Observer, events: EventRecorder, metrics: Metrics, digest_of: DigestOf
+    ) -> None:
         self._kube, self._observer, self._events, self._metrics = kube, observer, events, metrics
+        self._digest_of = digest_of
 
     async def submit(self, body: Object, view: View, status: ApplicationStatus) -> str | None:
         """Make what of the attempt is not there; what the API server refused, in words."""
@@ -44,7 +51,8 @@ class Children:
         owner = owner_reference(body, SPARK_APPLICATION)
         names = AttemptNames(view.name, view.uid, status.attempt, status.attempt_word)
         began = time.monotonic()
-        for made in attempt_objects(view.application, names, view.namespace, owner):
+        digest = self._digest_of(view.uid, names.driver_pod)
+        for made in attempt_objects(view.application, names, view.namespace, owner, digest):
             try:
                 await self._create(view, made)
             except Unavailable as error:

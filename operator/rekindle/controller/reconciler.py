@@ -9,7 +9,7 @@ import logging
 from dataclasses import replace
 
 from rekindle.api.application_status import ApplicationStatus
-from rekindle.controller.children import Children
+from rekindle.controller.children import Children, DigestOf
 from rekindle.controller.decision import (
     CleanUp,
     Decision,
@@ -50,10 +50,11 @@ class Reconciler:
         events: EventRecorder,
         metrics: Metrics,
         speculation: SpeculationOf = lambda key: None,
+        digest_of: DigestOf = lambda uid, driver_pod: None,
     ) -> None:
         self._kube, self._store, self._events, self._metrics = kube, store, events, metrics
         self._observer = Observer(kube, pods, nodes, speculation)
-        self._children = Children(kube, self._observer, events, metrics)
+        self._children = Children(kube, self._observer, events, metrics, digest_of)
 
     async def look(self, key: Key) -> float | None:
         """Bring the application one step on; seconds until it wants to be looked at again, None for no time."""

@@ -16,6 +16,8 @@ from rekindle.controller.blocks.keeper import BlockKeeper
 from rekindle.controller.blocks.requests import BlockRequests
 from rekindle.controller.blocks.settings import BlockMode
 from rekindle.controller.event_recorder import EventRecorder
+from rekindle.controller.exchange.exchanges import Exchanges
+from rekindle.controller.exchange.tokens import ExchangeTokens
 from rekindle.controller.handlers import registry_for, settings_of
 from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube, KubeError
@@ -53,11 +55,13 @@ class Term:
         self._nodes = Informer(kube, NODE) if settings.watch_nodes else None
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._application_changed)
+        self._tokens = ExchangeTokens(kube, settings.operator_namespace, f"{settings.lease_name}-exchange")
         self._reconciler = Reconciler(
-            kube, self._store, self._pods, self._nodes, self._events, metrics, self._speculation_of
+            kube, self._store, self._pods, self._nodes, self._events, metrics, self._speculation_of, self._tokens.digest
         )
         self._blocks: BlockKeeper | None = None
         self._speculation: SpeculativeScheduler | None = None
+        self._exchanges: Exchanges | None = None
         self._pods.listen(self._pod_changed)
         if self._nodes is not None:
             self._nodes.listen(self._node_changed)
@@ -73,6 +77,8 @@ class Term:
         self._speculation = SpeculativeScheduler(
             self._store, self._pods, self._blocks, acting, events, PodMetrics(kube), self._settings.workers
         )
+        self._exchanges = Exchanges(self._store, self._tokens, self._blocks, acting, events, self._speculation.follow)
+        self._speculation.copies_itself = self._exchanges.copies_itself
         self._speculation.listen(lambda key: self._queue.add_after(key, _EXECUTOR_PAUSE))
 
     def _speculation_of(self, key: Key) -> SpeculationStatus | None:
@@ -96,6 +102,8 @@ class Term:
             for informer in informers:  # nothing is decided before the copies are complete
                 await informer.wait_until_listed()
             log.info("working: %d pods, %d nodes", len(self._pods), len(self._nodes or ()))
+            if self._exchanges is not None:
+                await self._tokens.load()
             tasks.create_task(self._queue.run())
             await self._list_applications()
             tasks.create_task(self._resync())
@@ -103,6 +111,8 @@ class Term:
                 tasks.create_task(self._blocks.run())
             if self._speculation is not None:
                 tasks.create_task(self._speculation.run())
+            if self._exchanges is not None:
+                tasks.create_task(self._exchanges.run())
             tasks.create_task(self._watch_applications())
 
     def standstill(self, now: float) -> float:
@@ -141,10 +151,15 @@ class Term:
 
     def _application_changed(self, key: Key) -> None:
         self._queue.add(key)
-        if self._speculation is not None:
-            self._speculation.look(key)
+        self._follow(key)
         if self._blocks is not None and self._has_ended(f"{key.namespace}/{key.name}"):
             self._blocks.look()  # it may have been the last that asked for a block
+
+    def _follow(self, key: Key) -> None:
+        """Its pods or its state have changed: whoever looks for slow nodes wants to know."""
+        if self._speculation is not None and self._exchanges is not None:
+            self._speculation.look(key)
+            self._exchanges.look(key)
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before
@@ -154,8 +169,7 @@ class Term:
         key = Key(pod["metadata"]["namespace"], name)
         if labels_of(pod).get(labels.SPARK_ROLE) == "executor":
             self._queue.add_after(key, _EXECUTOR_PAUSE)
-            if self._speculation is not None:
-                self._speculation.look(key)
+            self._follow(key)
         else:
             self._queue.add(key)
 

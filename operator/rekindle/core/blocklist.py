@@ -64,6 +64,10 @@ class BlocklistTracker:
             del self._blocked[block.node]
         return expired
 
+    def remove(self, node: str) -> bool:
+        """Whether the node had a block; it has none any more."""
+        return self._blocked.pop(node, None) is not None
+
     def remove_first_of(self, nodes: Iterable[str]) -> str:
         """Remove the block of these nodes that ends first; returns its node."""
         _, node = min((self._blocked[node].end, node) for node in nodes)
@@ -129,6 +133,10 @@ class Blocklist:
                 return [BlockRefused(block.node, refusal)]
         status = self._tracker.add(block)
         return [Block(block.node, block.end, block.cause)] if status is AddStatus.ADDED else []
+
+    def unblock(self, node: str, reason: str) -> list[Action]:
+        """End the block of a node, if it has one, before its time."""
+        return [Unblock(node, reason)] if self._tracker.remove(node) else []
 
     def expire(self, now: float) -> list[Action]:
         return [

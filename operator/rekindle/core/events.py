@@ -152,6 +152,15 @@ class NodeBlockRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeUnblockRequested:
+    """A person or the operator wants `node` used again, whoever had it blocked. A task that is slow there, and is found
+    so again, blocks it again."""
+
+    node: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class RerunRequested:
     """A person wants all that a job vertex has made, or is making, made again, and what was made from it."""
 
@@ -177,6 +186,7 @@ Event = (
     | DriverLost
     | SlowTasksFound
     | NodeBlockRequested
+    | NodeUnblockRequested
     | RerunRequested
     | Tick
 )
@@ -196,6 +206,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
         DriverLost,
         SlowTasksFound,
         NodeBlockRequested,
+        NodeUnblockRequested,
         RerunRequested,
         Tick,
     )

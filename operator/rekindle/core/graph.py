@@ -64,6 +64,7 @@ class ExecutionGraph:
             ev.NodesChanged: slow_nodes.nodes_changed,
             ev.SlowTasksFound: slow_nodes.slow_tasks_found,
             ev.NodeBlockRequested: slow_nodes.node_block_requested,
+            ev.NodeUnblockRequested: slow_nodes.node_unblock_requested,
             ev.RerunRequested: losses.rerun_requested,
             ev.Tick: lambda event, now: [],
         }

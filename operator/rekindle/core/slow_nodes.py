@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from rekindle.core.actions import Action, BlockRefused, Deploy, Deployment
 from rekindle.core.blocklist import BlockedNode
-from rekindle.core.events import NodeBlockRequested, NodesChanged, SlowTasksFound
+from rekindle.core.events import NodeBlockRequested, NodesChanged, NodeUnblockRequested, SlowTasksFound
 from rekindle.core.execution import ExecutionState
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.job_state import JobState
@@ -29,6 +29,9 @@ class SlowNodeHandler:
 
     def node_block_requested(self, event: NodeBlockRequested, now: float) -> list[Action]:
         return self._state.blocklist.block(BlockedNode(event.node, now, event.until, event.cause), now)
+
+    def node_unblock_requested(self, event: NodeUnblockRequested, now: float) -> list[Action]:
+        return self._state.blocklist.unblock(event.node, event.reason)
 
     def slow_tasks_found(self, event: SlowTasksFound, now: float) -> list[Action]:
         """With speculation off there is no detector, and what is reported all the same is ignored (S2-12)."""

@@ -31,6 +31,8 @@ class Actor:
                     self._cancel(attempt, reason)
             case act.Block(node=node):
                 self._exclude_node(node)
+            case act.Unblock(node=node):
+                self._include_node(node)
             case act.Restart(vertices=vertices):
                 self.outcome = None  # a loss found at the last moment undoes the end
                 self._forget(vertices)
@@ -110,9 +112,15 @@ class Actor:
     def _exclude_node(self, node: str) -> None:
         if not self.state.scheduler.can_exclude():
             return
-        for executor, where in self.state.scheduler.executors().items():
-            if where == node:
-                self.state.scheduler.exclude(executor, where)
+        self.state.scheduler.executors()
+        for executor in self.state.scheduler.executors_on([node]):
+            self.state.scheduler.exclude(executor)
+
+    def _include_node(self, node: str) -> None:
+        """Spark's exclusion may last longer: it was begun anew while the block was in force."""
+        if self.state.scheduler.can_exclude():
+            for executor in self.state.scheduler.executors_on([node]):
+                self.state.scheduler.include(executor)
 
     def keep_blocks(self, now: float) -> None:
         """Spark's exclusion has one time-out and does not renew; ours may last longer."""
@@ -120,9 +128,9 @@ class Actor:
         if not blocked or not self.state.scheduler.can_exclude():
             return
         excluded = self.state.scheduler.excluded()
-        for executor, node in self.state.executors.items():
-            if node in blocked and executor not in excluded:
-                self.state.scheduler.exclude(executor, node)
+        for executor in self.state.scheduler.executors_on(blocked):
+            if executor not in excluded:
+                self.state.scheduler.exclude(executor)
 
     def _copy_of(self, attempt: ExecutionAttemptID) -> CopyJob | None:
         """The job of ours that runs `attempt`, None where it is a task of the stage's own job."""

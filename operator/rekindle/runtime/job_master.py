@@ -33,6 +33,7 @@ from rekindle.runtime.inputs import InputReader
 from rekindle.runtime.layout import parse_manifest_name
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
+from rekindle.runtime.operator_exchange import OperatorExchange
 from rekindle.runtime.publish import check_target, check_targets_apart, publish, sink_of
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.state import RunState
@@ -79,6 +80,7 @@ class JobMaster:
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
         self._held_outputs = HeldMapOutputs(self.state)
+        self._exchange = OperatorExchange(self.state)
         self._driver = StageDriver(self.state, self._observer)
         self._attempt = facts.drivers + 1  # of this run, whoever started them
         self._detector = _detector(options)
@@ -95,6 +97,7 @@ class JobMaster:
         """
         try:
             self._start()
+            self._exchange.begin()
             woken = True
             while self._actor.outcome is None:
                 self._round(woken)
@@ -105,6 +108,7 @@ class JobMaster:
             self._abandon(error)
             raise
         finally:
+            self._exchange.end()
             self._stop_everything()
 
     # -- beginning -------------------------------------------------------------------------------------
@@ -167,10 +171,13 @@ class JobMaster:
         if self._actor.outcome is None:
             self._driver.drive(now)
             self._flush()
+        self._exchange.tell(now)
         self._check_store_limit()
 
     def _look(self, now: float) -> None:
+        self._exchange.learn_nodes()
         self._observer.see_executors(now)
+        self._exchange.see_blocks(now)
         self._observer.see_cancelled(now)
         for run in list(self.state.runs.values()):
             self._observer.see_stage(run, now)

@@ -12,7 +12,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,11 @@ class Scheduler:
         self.is_local = bool(self._jsc.isLocal())
         """Whether the driver is the only executor."""
 
+        self.nodes: Mapping[str, str] = {}
+        """[executor -> node], by who knows better than Spark, whose word is the host; it need not have all of them."""
+
+        self._hosts: dict[str, str] = {}
+
     def int_array(self, values: Sequence[int]) -> Any:
         """A Java array of these. Each element of its own is a call to Java, a range of thousands is two."""
         if values and list(values) == list(range(values[0], values[-1] + 1)):
@@ -194,13 +199,23 @@ class Scheduler:
     def _tasks(self, stage: StageView, offset: int, statuses: Any) -> list[TaskView]:
         store, order = self._jsc.statusStore(), self._jvm.org.apache.spark.status.api.v1.TaskSorting.ID
         tasks = store.taskList(stage.stage, stage.attempt, offset, _MAX_TASKS_READ, order, statuses)
-        return [_task(raw) for raw in json.loads(self._mapper.writeValueAsString(tasks))]
+        return [self._task(raw) for raw in json.loads(self._mapper.writeValueAsString(tasks))]
 
     # -- executors -------------------------------------------------------------------------------------
 
     def executors(self) -> dict[str, str]:
-        """Live executors: id -> node (host)."""
-        return {raw["id"]: raw["hostPort"].rsplit(":", 1)[0] for raw in self._listed() if raw["id"] != "driver"}
+        """Live executors: id -> node."""
+        listed = [raw for raw in self._listed() if raw["id"] != "driver"]
+        self._hosts = {raw["id"]: raw["hostPort"].rsplit(":", 1)[0] for raw in listed}
+        return {executor: self.nodes.get(executor, host) for executor, host in self._hosts.items()}
+
+    def executors_on(self, nodes: Collection[str]) -> list[str]:
+        """The executors, as last listed, on any of `nodes`: what was seen before its node was known has its host."""
+        return [one for one, host in self._hosts.items() if host in nodes or self.nodes.get(one) in nodes]
+
+    def node_of(self, host: str) -> str:
+        """The node of a host, as far as it is known; any other name as it is."""
+        return next((self.nodes[one] for one, its in self._hosts.items() if its == host and one in self.nodes), host)
 
     def can_exclude(self) -> bool:
         """Whether executors can be excluded with an expiry in this session."""
@@ -211,9 +226,22 @@ class Scheduler:
             and conf.get("spark.excludeOnFailure.application.fetchFailure.enabled", "false") == "true"
         )
 
-    def exclude(self, executor: str, node: str) -> None:
+    def exclude(self, executor: str) -> None:
         """Give the executor no more tasks until the session's exclusion time-out; running ones go on."""
-        self._jsc.taskScheduler().healthTrackerOpt().get().updateExcludedForFetchFailure(node, executor)
+        host = self._hosts.get(executor, "")
+        self._jsc.taskScheduler().healthTrackerOpt().get().updateExcludedForFetchFailure(host, executor)
+
+    def include(self, executor: str) -> None:
+        """End the exclusion of an executor: Spark finds it over when it offers resources, a second later at most.
+
+        Its map is written to only where the key is there, for Spark's own thread may read it at this moment.
+        """
+        tracker = self._jsc.taskScheduler().healthTrackerOpt().get()
+        excluded = tracker.executorIdToExcludedStatus().get(executor)
+        if excluded.isDefined():
+            over = self._jvm.org.apache.spark.scheduler.ExcludedExecutor(excluded.get().node(), 0)
+            tracker.executorIdToExcludedStatus().update(executor, over)
+            getattr(tracker, "nextExpiryTime_$eq")(0)
 
     def excluded(self) -> set[str]:
         """Executors that Spark excludes now."""
@@ -329,22 +357,21 @@ class Scheduler:
             statuses.add(getattr(self._jvm.org.apache.spark.status.api.v1.TaskStatus, name))
         return statuses
 
+    def _task(self, raw: dict[str, Any]) -> TaskView:
+        return TaskView(
+            task=int(raw["taskId"]),
+            partition=int(raw["partitionId"]),
+            node=self.nodes.get(str(raw["executorId"]), str(raw["host"])),
+            started_at=float(raw["launchTime"]) / 1000.0,
+            status=str(raw["status"]),
+            error=raw.get("errorMessage"),
+        )
+
     def _json_mapper(self) -> Any:
         mapper = self._jvm.com.fasterxml.jackson.databind.ObjectMapper()
         module = getattr(self._jvm.com.fasterxml.jackson.module.scala, "DefaultScalaModule$")
         mapper.registerModule(module.__getattr__("MODULE$"))
         return mapper
-
-
-def _task(raw: dict[str, Any]) -> TaskView:
-    return TaskView(
-        task=int(raw["taskId"]),
-        partition=int(raw["partitionId"]),
-        node=str(raw["host"]),
-        started_at=float(raw["launchTime"]) / 1000.0,
-        status=str(raw["status"]),
-        error=raw.get("errorMessage"),
-    )
 
 
 def _stage(raw: dict[str, Any]) -> StageView:

@@ -52,6 +52,7 @@ _LINES = {
     "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
     "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",
     "PartitionsLost": lambda r: f"lost: {r['stage']}[{_ranges(r['partitions'])}]: {r['reason']}",
+    "ExchangeNotServed": lambda r: f"the operator cannot tell of blocked nodes: {r['reason']}",
     "ExecutorGivenUp": lambda r: f"executor on {r['node']} {r['how']}: {r['reason']}",
     "RerunRequested": lambda r: f"stage {r['stage']} is to be made again, asked for by {r['by']}",
     "Restart": _restart,

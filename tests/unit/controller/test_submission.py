@@ -200,3 +200,28 @@ def test_dynamic_allocation_becomes_sparks_settings():
 )
 def test_properties_are_written_as_java_reads_them(key, value, line):
     assert render({key: value}) == f"{line}\n"
+
+
+def driver_that_may_be_a_pipeline(**speculation: Any) -> dict[str, Any]:
+    read = read_spec(manifest(speculation=speculation))
+    assert read.application is not None, read.problems
+    objects = attempt_objects(read.application, AttemptNames("pi", UID, 1), "team", OWNER, "digest")
+    return spark_container(objects[-1].body)
+
+
+def test_a_driver_that_may_run_a_pipeline_is_told_where_to_answer_the_operator():
+    container = driver_that_may_be_a_pipeline(enabled=True)
+    env = {variable["name"]: variable.get("value") for variable in container["env"]}
+    assert env["REKINDLE_EXCHANGE_TOKEN_SHA256"] == "digest"
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports["exchange"] == int(env["REKINDLE_EXCHANGE_PORT"] or 0)
+    assert len(set(ports.values())) == len(ports)
+
+
+def test_one_whose_slow_tasks_nobody_looks_for_is_not():
+    for container in (
+        driver_that_may_be_a_pipeline(enabled=False),
+        spark_container(made(speculation={"enabled": True})["Pod"]),
+    ):
+        assert "exchange" not in {port["name"] for port in container["ports"]}
+        assert not any(variable["name"].startswith("REKINDLE") for variable in container["env"])

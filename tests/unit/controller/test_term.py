@@ -28,6 +28,7 @@ from rekindle.controller.resources import (
     Object,
 )
 from rekindle.controller.settings import OperatorSettings
+from rekindle.runtime.exchange_endpoint import ExchangeEndpoint
 from tests.unit.controller import world
 from tests.unit.controller.api_server import NO_CERTIFICATES, ApiServer, What, served, until
 from tests.unit.controller.blocks import objects
@@ -175,6 +176,25 @@ def test_an_application_from_its_making_to_its_end(with_an_operator):
         status, text = await operator.probe("/metrics")
         assert status == 200
         assert 'rekindle_applications{namespace="team",state="COMPLETED"} 1.0' in text
+
+    with_an_operator(case)
+
+
+def test_the_job_master_of_a_driver_that_it_made_is_told_of_blocks(with_an_operator, monkeypatch):
+    monkeypatch.setattr("rekindle.controller.exchange.exchanges._ROUND_SECONDS", 0.05)
+    monkeypatch.setattr("rekindle.controller.exchange.exchanges._UNANSWERED_PAUSES", (0.05,))
+
+    async def case(server: ApiServer, operator: Process):
+        apply(server, speculation={"enabled": True})
+        driver = await runs(server)
+        env = {one["name"]: one.get("value") for one in driver["spec"]["containers"][0]["env"]}
+        endpoint = ExchangeEndpoint("127.0.0.1", 0, env["REKINDLE_EXCHANGE_TOKEN_SHA256"], lambda: None)
+        monkeypatch.setattr("rekindle.controller.exchange.client.PORT", endpoint.port)
+        kubelet(server, driver, {**world.RUNNING, "podIP": "127.0.0.1"})
+        try:
+            await until(lambda: endpoint.request is not None)
+        finally:
+            endpoint.close()
 
     with_an_operator(case)
 

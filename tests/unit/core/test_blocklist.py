@@ -124,6 +124,21 @@ class TestABlockInTime:
         run.now = 100.0
         assert run.see(ev.NodeBlockRequested("n1", until=100.0, cause="a person")) == []
 
+    @pytest.mark.requirement("S3-14")
+    def test_a_request_ends_a_block_before_its_time_whoever_asked_for_it(self):
+        run = slow_job(nodes=10)
+        run.slow("A[3]#0")
+        run.see(ev.NodeBlockRequested("n2", until=500.0, cause="a person"))
+        assert run.see(ev.NodeUnblockRequested("n1", "a person")) == [act.Unblock("n1", "a person")]
+        assert list(run.graph.blocked_nodes(0.0)) == ["n2"]
+        assert run.see(ev.NodeUnblockRequested("n1", "a person")) == []
+
+    def test_a_task_that_is_still_slow_blocks_its_node_again(self):
+        run = slow_job()
+        run.slow("A[3]#0")
+        run.see(ev.NodeUnblockRequested("n1", "a person"))
+        assert run.slow("A[3]#0").blocked == ["n1"]
+
     def test_a_block_without_end(self):
         run = slow_job()
         run.see(ev.NodeBlockRequested("n1", until=float("inf"), cause="a person"))

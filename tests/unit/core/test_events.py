@@ -36,6 +36,7 @@ EVENTS = {
     ev.DriverLost: st.builds(ev.DriverLost, names),
     ev.SlowTasksFound: st.builds(ev.SlowTasksFound, st.lists(slow, max_size=3).map(tuple)),
     ev.NodeBlockRequested: st.builds(ev.NodeBlockRequested, names, times, names),
+    ev.NodeUnblockRequested: st.builds(ev.NodeUnblockRequested, names, names),
     ev.RerunRequested: st.builds(ev.RerunRequested, st.text(), st.text()),
     ev.Tick: st.builds(ev.Tick),
 }

@@ -41,7 +41,7 @@ def runs(draw: st.DrawFn) -> Run:
 Dice = tuple[int, int, int]
 """Three numbers that choose an event: Hypothesis draws and shrinks lists of these quickly."""
 
-dice = st.tuples(st.integers(0, 32), st.integers(0, 59), st.integers(0, 11))
+dice = st.tuples(st.integers(0, 33), st.integers(0, 59), st.integers(0, 11))
 rolls_of_dice = st.lists(dice, min_size=30, max_size=60)  # a long list by default; a Tick does nothing
 
 
@@ -83,6 +83,7 @@ def some_event(run: Run, roll: Dice) -> ev.Event:
         ev.DriverLost("gone"),
         ev.SlowTasksFound(((attempt.vertex_id, (attempt,), "slow"),) if other else ()),
         ev.NodeBlockRequested(node, now + number, "a person"),
+        ev.NodeUnblockRequested(node, "a person"),
         ev.NodesChanged(tuple(NODES[: other % 5])),
         ev.RerunRequested(done.vertex, "a person"),
         ev.JobSubmitted(),

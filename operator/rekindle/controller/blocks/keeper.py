@@ -53,6 +53,9 @@ class BlockKeeper:
         self.active: Mapping[str, ActiveBlock] = {}
         """Blocks in force by node, whose nodes are marked."""
 
+        self.is_known = False
+        """Whether `active` is what there is: an operator that begins has not looked yet."""
+
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of the blocks in force each time that they change."""
         self._listeners.append(listener)
@@ -180,7 +183,7 @@ class BlockKeeper:
             log.log(level, "NodeBlock %s: %s: %s", name, each.said.reason, each.said.message)
 
     def _publish(self, active: Mapping[str, ActiveBlock]) -> None:
-        before, self.active = self.active, active
+        before, self.active, self.is_known = self.active, active, True
         self._metrics.blocked_nodes.set(len(active))
         if before != active:
             for listener in self._listeners:

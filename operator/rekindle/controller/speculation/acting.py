@@ -67,7 +67,7 @@ class Acting:
         is_new = await self._requests.ask(
             followed.name,
             step.node,
-            settings.speculation.block_slow_node_duration,
+            min(step.seconds, settings.speculation.block_slow_node_duration),
             step.cause,
             remove_when_done=settings.blocklist.remove_when_done,
         )

@@ -22,10 +22,11 @@ START_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class AskForBlock:
-    """Have a node blocked, or its block renewed."""
+    """Have a node blocked, or its block renewed, for so many seconds and no longer than the application says."""
 
     node: str
     cause: str
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class Situation:
         quiet_seconds: for how long nothing has been slow.
         waiting_seconds: about how long the tasks would take that wait for a slot, one after the other.
         is_dry_run: blocks are asked for, and say what they would do; nothing else is done.
+        copies_itself: a job master copies slow tasks, keeps new ones off blocked nodes, and asks for blocks.
         is_answered: the driver has just told what runs. One that does not may be about to end.
         evacuates: the application allows that its executors on slow nodes are ended.
     """
@@ -84,6 +86,7 @@ class Situation:
     is_answered: bool
     is_dry_run: bool = False
     evacuates: bool = False
+    copies_itself: bool = False
 
 
 def steps_for(there: Situation) -> list[Step]:
@@ -99,7 +102,7 @@ def _of_nodes(there: Situation) -> list[SlowTask]:
 
 
 def _blocks(there: Situation) -> list[Step]:
-    if there.block_seconds <= 0:
+    if there.block_seconds <= 0 or there.copies_itself:
         return []
     causes: dict[str, str] = {}
     for one in _of_nodes(there):
@@ -116,6 +119,8 @@ def _drains(there: Situation) -> list[Step]:
         if one.node not in there.blocked or not one.is_running:
             continue
         at_once = there.blocked[one.node] or (one.is_drained and one.node in evacuated)
+        if there.copies_itself and not at_once:
+            continue
         if one.is_live and left[one.profile] > 0:
             left[one.profile] -= 1
             found.append(Drain(one, at_once))

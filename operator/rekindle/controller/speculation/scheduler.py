@@ -70,6 +70,9 @@ class SpeculativeScheduler:
         self.facts: dict[Key, SpeculationStatus] = {}
         """Of each application that is followed, as of its last look."""
 
+        self.copies_itself: Callable[[Key], bool] = lambda key: False
+        """Whether an application is a pipeline whose job master does so."""
+
         keeper.listen(self._blocks_changed)
 
     def listen(self, listener: Callable[[Key], None]) -> None:
@@ -97,7 +100,7 @@ class SpeculativeScheduler:
             self._queue.add(key)
 
     async def _look(self, key: Key) -> float | None:
-        followed = self._follow(key)
+        followed = self.follow(key)
         if followed is None:
             self._memories.pop(key, None)
             self.facts.pop(key, None)
@@ -115,7 +118,7 @@ class SpeculativeScheduler:
             return seen.delay
         return _UNANSWERED_PAUSES[min(followed.memory.unanswered, len(_UNANSWERED_PAUSES)) - 1]
 
-    def _follow(self, key: Key) -> Followed | None:
+    def follow(self, key: Key) -> Followed | None:
         """The application as it is now; None where it is not, or no longer, to be followed."""
         body = self._store.get(key)
         application = self._application(body)
@@ -223,6 +226,7 @@ class SpeculativeScheduler:
             is_answered=seen is not None,
             is_dry_run=self._keeper.is_dry_run,
             evacuates=settings.speculation.on_slow_node == "MarkBlockedAndEvacuateTasks",
+            copies_itself=self.copies_itself(key_of(followed.body)),
         )
 
     def _publish(self, key: Key, followed: Followed, seen: Seen | None) -> None:

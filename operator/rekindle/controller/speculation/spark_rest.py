@@ -147,6 +147,18 @@ class _Question:
         return URL(f"{root.origin()}{path}?{urlencode(self.query)}", encoded=True)
 
 
+def driver_session() -> aiohttp.ClientSession:
+    """For requests to drivers, which are to make us keep, follow or unpack nothing."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=False),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(),
+        headers=_HEADERS,
+        trust_env=False,
+        auto_decompress=False,
+    )
+
+
 class SparkRest:
     """Connections to drivers; at most `at_once` requests at a time. Make it in a running loop, and close it.
 
@@ -156,14 +168,7 @@ class SparkRest:
     def __init__(self, at_once: int = 20) -> None:
         self._places = asyncio.Semaphore(at_once)
         self._large = asyncio.Semaphore(_LARGE_AT_ONCE)
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, force_close=True, ssl=False),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(),
-            headers=_HEADERS,
-            trust_env=False,
-            auto_decompress=False,
-        )
+        self._session = driver_session()
 
     async def close(self) -> None:
         """End all connections."""

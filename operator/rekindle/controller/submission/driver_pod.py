@@ -1,5 +1,7 @@
 """The driver's pod: what Spark's own submission would make, without its JVM."""
 
+from rekindle.api.operator_exchange import PORT as EXCHANGE_PORT
+from rekindle.api.operator_exchange import PORT_NAME, PORT_VARIABLE, TOKEN_VARIABLE
 from rekindle.api.spark_application import SparkApplication, SparkApplicationSpec
 from rekindle.controller.resources import Object
 from rekindle.controller.submission import names as labels
@@ -19,8 +21,10 @@ _CONF_VOLUME, _LOCAL_VOLUME, _LOCAL_DIR = "spark-conf-volume-driver", "spark-loc
 _GRACE_SECONDS = 30
 
 
-def driver_pod(application: SparkApplication, names: AttemptNames, owner: Object) -> Object:
-    """The pod of the attempt's driver."""
+def driver_pod(
+    application: SparkApplication, names: AttemptNames, owner: Object, token_digest: str | None = None
+) -> Object:
+    """The pod of the attempt's driver. `token_digest`: of the token with which the operator comes to a job master."""
     spec = application.spec
     pod, container = from_template(spec.driver.template, CONTAINER)
     add_metadata(pod, {**(spec.driver.labels or {}), **driver_labels(application, names)}, spec.driver.annotations)
@@ -29,6 +33,8 @@ def driver_pod(application: SparkApplication, names: AttemptNames, owner: Object
     avoid_blocked_nodes(pod)
     container.pop("restartPolicy", None)  # a driver that ended must not begin again under its name
     _fill(container, application, names)
+    if token_digest is not None and spec.settings().speculation.enabled:
+        _answer_the_operator(container, token_digest)
     add_container_fields(container, spec.driver)
     _local_dirs(pod["spec"], container)
     pod["spec"] |= {"restartPolicy": "Never"}
@@ -89,6 +95,13 @@ def _environment(names: AttemptNames) -> list[Object]:
 
 def _ports() -> list[Object]:
     return [{"name": name, "containerPort": port, "protocol": "TCP"} for name, port in PORTS.items()]
+
+
+def _answer_the_operator(container: Object, token_digest: str) -> None:
+    """Should it run a pipeline, its job master answers on this port."""
+    said = {PORT_VARIABLE: str(EXCHANGE_PORT), TOKEN_VARIABLE: token_digest}
+    container["env"] = [*container["env"], *({"name": name, "value": value} for name, value in said.items())]
+    container["ports"] = [*container["ports"], {"name": PORT_NAME, "containerPort": EXCHANGE_PORT, "protocol": "TCP"}]
 
 
 def _local_dirs(pod: Object, container: Object) -> None:

@@ -24,12 +24,17 @@ class Made:
         return str(self.body["metadata"]["name"])
 
 
-def attempt_objects(application: SparkApplication, names: AttemptNames, namespace: str, owner: Object) -> list[Made]:
-    """The ConfigMap, the service, and last the driver's pod; all owned by the application."""
+def attempt_objects(
+    application: SparkApplication, names: AttemptNames, namespace: str, owner: Object, token_digest: str | None = None
+) -> list[Made]:
+    """The ConfigMap, the service, and last the driver's pod; all owned by the application.
+
+    `token_digest`: of the token with which the operator comes to its job master, if it does.
+    """
     return [
         Made(CONFIG_MAP, _config_map(application, names, namespace, owner)),
         Made(SERVICE, _service(application, names, owner)),
-        Made(POD, driver_pod(application, names, owner)),
+        Made(POD, driver_pod(application, names, owner, token_digest)),
     ]
 
 

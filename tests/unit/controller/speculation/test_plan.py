@@ -101,6 +101,14 @@ def test_a_block_that_somebody_else_wants_drains_too():
     assert kinds(steps(draining, E2, E3, blocked={"n1": False})) == [Duplicate]
 
 
+@pytest.mark.requirement("S3-3")
+def test_of_a_pipeline_only_tasks_that_are_to_be_moved_are():
+    """Its job master excludes executors, and asks for blocks, itself."""
+    found = steps(slow=[slow()], blocked={"n1": False}, copies_itself=True)
+    assert kinds(found) == [Duplicate]
+    assert steps(blocked={"n1": True}, copies_itself=True) == [Drain(E1, at_once=True)]
+
+
 def test_where_tasks_are_to_be_moved_executors_end_at_once():
     [drain] = steps(blocked={"n1": True})
     assert drain.at_once

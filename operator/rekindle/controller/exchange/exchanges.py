@@ -1,0 +1,188 @@
+"""The exchanges with all job masters there are: one each time that blocks or executors change, and every few seconds.
+
+Which application is a pipeline nobody knows but its driver: each that has `speculation.enabled` is asked, and where
+nobody answers it is asked again, rarely. While a job master answers and keeps tasks off blocked nodes itself, its
+executors are not drained, and its word is the evidence.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from rekindle.api.application_status import ApplicationState
+from rekindle.api.operator_exchange import MOST_CAUSE, ExchangeAnswer, ExchangeRequest, WireBlock, Wish, fitting
+from rekindle.controller.blocks.keeper import BlockKeeper
+from rekindle.controller.blocks.plan import ActiveBlock
+from rekindle.controller.decision import Said
+from rekindle.controller.event_recorder import EventRecorder
+from rekindle.controller.exchange.client import ExchangeClient, NotServed, Unusable
+from rekindle.controller.exchange.tokens import ExchangeTokens
+from rekindle.controller.logs import looked_at
+from rekindle.controller.reading import state_of
+from rekindle.controller.resources import Key, key_of, uid_of
+from rekindle.controller.speculation.acting import Acting
+from rekindle.controller.speculation.followed import Followed, say
+from rekindle.controller.speculation.plan import AskForBlock
+from rekindle.controller.speculation.spark_wire import one_line
+from rekindle.controller.store import ApplicationStore
+from rekindle.controller.work_queue import WorkQueue
+
+log = logging.getLogger(__name__)
+
+_ROUND_SECONDS = 5.0
+_UNANSWERED_PAUSES = (*(5.0,) * 12, 15.0, 30.0, 60.0)
+"""A driver takes a while to come to its pipeline."""
+
+_AT_ONCE = 50
+"""More than looks of other kinds: where a network drops what is sent to the port, each takes seconds."""
+
+_GONE_AFTER = 3
+_CHANGE_PAUSE = 0.5
+"""Seconds in which the changes of an application's pods become one exchange."""
+
+_CAUSE_BYTES = 300
+_ABOUT = "exchange"
+
+
+@dataclass
+class _Talk:
+    """With one driver. `unanswered`: how often in a row it gave no answer."""
+
+    pod_uid: str
+    has_answered: bool = False
+    unanswered: int = 0
+    excludes: bool = False
+    turn: int = 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the driver has not been asked yet."""
+        return not self.has_answered and not self.unanswered
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a job master answers."""
+        return self.has_answered and self.unanswered < _GONE_AFTER
+
+
+class Exchanges:
+    """`follow` gives an application that runs with `speculation.enabled`, as it is now."""
+
+    def __init__(
+        self,
+        store: ApplicationStore,
+        tokens: ExchangeTokens,
+        keeper: BlockKeeper,
+        acting: Acting,
+        events: EventRecorder,
+        follow: Callable[[Key], Followed | None],
+    ) -> None:
+        self._store, self._tokens, self._keeper, self._acting = store, tokens, keeper, acting
+        self._events, self._follow = events, follow
+        self._queue: WorkQueue[Key] = WorkQueue(self._look, _AT_ONCE)
+        self._talks: dict[Key, _Talk] = {}
+        self._client: ExchangeClient | None = None
+        keeper.listen(self._blocks_changed)
+
+    def look(self, key: Key) -> None:
+        """Its pods or its state have changed."""
+        body, talk = self._store.get(key), self._talks.get(key)
+        is_over = body is None or state_of(body) != ApplicationState.RUNNING.value
+        if is_over or talk is None or talk.goes_on:
+            self._queue.add_after(key, _CHANGE_PAUSE)
+
+    def copies_itself(self, key: Key) -> bool:
+        """Whether a job master answers that copies slow tasks, and keeps tasks off blocked nodes, itself; or may: its
+        driver is asked in a moment, and what is drained is gone."""
+        talk = self._talks.get(key)
+        if talk is None or talk.is_new:
+            return self._tokens.are_known
+        return talk.goes_on and talk.excludes
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._client = ExchangeClient(_AT_ONCE)
+        try:
+            for body in self._store:
+                self.look(key_of(body))
+            await self._queue.run()
+        finally:
+            await self._client.close()
+
+    def _blocks_changed(self, active: Mapping[str, ActiveBlock]) -> None:
+        for key, talk in self._talks.items():
+            if talk.goes_on:
+                self._queue.add(key)
+
+    async def _look(self, key: Key) -> float | None:
+        """One exchange."""
+        followed = self._follow(key)
+        token = self._token(followed) if followed is not None else None
+        if followed is None or token is None or self._client is None:
+            self._talks.pop(key, None)
+            return None
+        looked_at.set((str(key), uid_of(followed.body)))
+        talk = self._talk(key, uid_of(followed.driver))
+        host = str((followed.driver.get("status") or {}).get("podIP") or "")
+        if not host or not self._keeper.is_known:  # else a job master would take its blocks for ended
+            return _CHANGE_PAUSE
+        nodes = {str(one.id): one.node for one in followed.executors if one.node}
+        try:
+            answer = await self._client.tell(host, token, self._request(nodes))
+        except (NotServed, Unusable) as problem:
+            return self._not_answered(followed, talk, problem)
+        self._answered(followed, talk, answer)
+        await self._take_wishes(followed, talk, answer.wishes, frozenset(nodes.values()))
+        return _ROUND_SECONDS
+
+    def _token(self, followed: Followed) -> str | None:
+        return self._tokens.token(uid_of(followed.body), str(followed.driver["metadata"]["name"]))
+
+    def _talk(self, key: Key, pod_uid: str) -> _Talk:
+        talk = self._talks.get(key)
+        if talk is None or talk.pod_uid != pod_uid:
+            talk = self._talks[key] = _Talk(pod_uid)
+        return talk
+
+    def _request(self, nodes: dict[str, str]) -> ExchangeRequest:
+        """Blocks of nodes where it has executors: of the others it need not know."""
+        here = set(nodes.values())
+        blocks = [
+            WireBlock(node=block.node, end=block.end, cause=block.cause[:MOST_CAUSE])
+            for block in self._keeper.active.values()
+            if block.node in here
+        ]
+        return fitting(blocks, nodes)
+
+    def _answered(self, followed: Followed, talk: _Talk, answer: ExchangeAnswer) -> None:
+        if not talk.goes_on:
+            log.info("its job master answers, and keeps tasks off blocked nodes: %s", answer.excludes)
+        talk.has_answered, talk.unanswered, talk.excludes = True, 0, answer.excludes
+        followed.memory.told.pop(_ABOUT, None)
+
+    def _not_answered(self, followed: Followed, talk: _Talk, problem: Exception) -> float:
+        """What is not there is nothing to be told of."""
+        went_on, talk.unanswered = talk.goes_on, talk.unanswered + 1
+        if went_on and not talk.goes_on:
+            log.info("its job master answers no more: %s", problem)
+        if isinstance(problem, Unusable):
+            message = f"what its job master answers the operator cannot be used: {problem}"
+            say(self._events, followed, _ABOUT, Said("Warning", "JobMasterUnanswered", message))
+        log.debug("%s", problem)
+        return _UNANSWERED_PAUSES[min(talk.unanswered, len(_UNANSWERED_PAUSES)) - 1]
+
+    async def _take_wishes(
+        self, followed: Followed, talk: _Talk, wishes: Sequence[Wish], nodes: frozenset[str]
+    ) -> None:
+        """As the operator's own evidence is taken, of nodes where the application has executors. Of those that are not
+        blocked one at an exchange, by turns: how many may be counts what is stored, which is known a moment later."""
+        for wish in wishes:
+            if wish.node not in nodes:
+                message = f"{wish.node} is not blocked: no executor of the application is there"
+                say(self._events, followed, "wish", Said("Warning", "NodeBlockRefused", message), once="no executor")
+        here = [wish for wish in wishes if wish.node in nodes]
+        renewed = [wish for wish in here if wish.node in self._keeper.active]
+        new = [wish for wish in here if wish.node not in self._keeper.active]
+        talk.turn += 1
+        for wish in renewed + ([new[talk.turn % len(new)]] if new else []):
+            await self._acting.take(followed, AskForBlock(wish.node, one_line(wish.cause, _CAUSE_BYTES), wish.seconds))

@@ -1,0 +1,103 @@
+"""The job master's side of the exchange: the operator's blocks become events, its own blocks become wishes.
+
+What the operator tells is the state it wants, not what has changed, so that nothing is lost with a message; it is held
+up against what the core has blocked at each look. Blocks end by themselves where the operator is heard no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rekindle.api.operator_exchange import MOST_CAUSE, ExchangeRequest, WireBlock, Wish, encode, wished
+from rekindle.core import events as ev
+from rekindle.runtime.exchange_endpoint import ExchangeEndpoint, endpoint_of_environment
+from rekindle.runtime.state import RunState
+
+
+class OperatorExchange:
+    """Of one run. All but the endpoint is of the job master's thread."""
+
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._endpoint: ExchangeEndpoint | None = None
+        self._excludes = False
+        self._asked: dict[str, float] = asked_for(event for event, _ in state.open_run.facts.events)
+        self._refused: dict[str, tuple[float, frozenset[str]]] = {}
+
+    def begin(self) -> None:
+        """Serve, if the operator has asked for it. Without it the run is the same, but hears of no blocks."""
+        try:
+            self._endpoint = endpoint_of_environment(self._state.wake.set)
+        except (OSError, ValueError) as error:
+            self._state.note("ExchangeNotServed", reason=str(error))
+        if self._endpoint is not None:
+            self._excludes = self._state.scheduler.can_exclude()
+
+    def end(self) -> None:
+        """Free the port."""
+        if self._endpoint is not None:
+            self._endpoint.close()
+
+    def learn_nodes(self) -> None:
+        """Take the operator's word for where executors are: Spark's is a pod's address."""
+        if self._endpoint is not None and self._endpoint.request is not None:
+            self._state.scheduler.nodes = self._endpoint.request.nodes
+
+    def see_blocks(self, now: float) -> None:
+        """Tell the core what the operator wants of nodes on which there are executors."""
+        if self._endpoint is None or self._endpoint.request is None:
+            return
+        listed = _latest(self._endpoint.request)
+        self._see_ended(listed, now)
+        nodes = frozenset(self._state.executors.values())
+        self._refused = {node: why for node, why in self._refused.items() if node in listed}
+        for block in listed.values():
+            if block.node in nodes and block.end > now:
+                self._see_asked(block, nodes, now)
+
+    def _see_ended(self, listed: dict[str, WireBlock], now: float) -> None:
+        """Blocks that were to last longer. One that has come to its end the core has ended itself."""
+        for node, until in list(self._asked.items()):
+            end = listed[node].end if node in listed else 0.0
+            if end >= until:
+                continue
+            del self._asked[node]
+            if until > now and node in self._state.core.blocked_nodes(now):
+                self._state.see(ev.NodeUnblockRequested(node, "the operator has ended its block"), now)
+
+    def _see_asked(self, block: WireBlock, nodes: frozenset[str], now: float) -> None:
+        """Once, and again when the core refused and there are other nodes."""
+        if self._asked.get(block.node) == block.end or self._refused.get(block.node) == (block.end, nodes):
+            return
+        self._state.see(ev.NodeBlockRequested(block.node, block.end, block.cause), now)
+        if block.node in self._state.core.blocked_nodes(now):
+            self._asked[block.node] = block.end
+        else:
+            self._refused[block.node] = (block.end, nodes)
+
+    def tell(self, now: float) -> None:
+        """Prepare the answer: blocks of its own, as far as they go beyond what the operator has asked for."""
+        if self._endpoint is None:
+            return
+        wishes = [
+            Wish(node=self._state.scheduler.node_of(node), seconds=block.end - now, cause=block.cause[:MOST_CAUSE])
+            for node, block in self._state.core.blocked_nodes(now).items()
+            if block.end > self._asked.get(node, 0.0)
+        ]
+        self._endpoint.answer = encode(wished(wishes, excludes=self._excludes))
+
+
+def asked_for(events: Iterable[ev.Event]) -> dict[str, float]:
+    """What an earlier driver was asked to block: [node -> until]."""
+    asked: dict[str, float] = {}
+    for event in events:
+        if isinstance(event, ev.NodeBlockRequested):
+            asked[event.node] = event.until
+        elif isinstance(event, ev.NodeUnblockRequested):
+            asked.pop(event.node, None)
+    return asked
+
+
+def _latest(request: ExchangeRequest) -> dict[str, WireBlock]:
+    """[node -> its block that ends last]"""
+    return {block.node: block for block in sorted(request.blocks, key=lambda one: one.end)}
