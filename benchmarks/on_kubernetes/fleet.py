@@ -37,7 +37,8 @@ class Fleet:
         await self._tasks.__aenter__()
         self.pods.listen(self._pod_changed)
         self.applications.listen(self._application_changed)
-        self._watches = [self._tasks.create_task(one.run()) for one in (self.pods, self.applications)]
+        for one in (self.pods, self.applications):
+            self.do_always(one.run())
         return self
 
     async def __aexit__(
@@ -49,7 +50,11 @@ class Fleet:
 
     async def apply(self, name: str) -> None:
         self.sent[name] = time.monotonic()
-        await self.kube.create(SPARK_APPLICATION, self.namespace, manifest(name))
+        await self.kube.create(SPARK_APPLICATION, self.namespace, self.manifest(name))
+
+    def manifest(self, name: str) -> Object:
+        """Of the application of that name."""
+        return manifest(name)
 
     async def apply_all(self, count: int, rate: float) -> None:
         """That many applications at `rate` per second."""
@@ -61,6 +66,10 @@ class Fleet:
     def do(self, work: Coroutine[Any, Any, object]) -> None:
         """Beside everything else; an error of it ends the scenario."""
         self._tasks.create_task(work)
+
+    def do_always(self, work: Coroutine[Any, Any, None]) -> None:
+        """The same of work that ends only with the scenario."""
+        self._watches.append(self._tasks.create_task(work))
 
     async def say_of(self, pod: str, status: Object) -> None:
         """What a kubelet would."""
@@ -124,19 +133,29 @@ class Lives(Fleet):
 class Standing(Fleet):
     """Every driver runs, has its executors, and goes on."""
 
+    executors = EXECUTORS
+
     def driver_made(self, pod: Object) -> None:
         self.do(self._run(pod))
 
     def complete(self) -> int:
         """Applications whose status has all their executors running."""
         return sum(
-            (one.get("status") or {}).get("executors", {}).get("running") == EXECUTORS for one in self.applications
+            (one.get("status") or {}).get("executors", {}).get("running") == self.executors for one in self.applications
         )
 
+    def driver_status(self, driver: Object) -> Object:
+        """What a kubelet says of it."""
+        return kubelet.running()
+
+    def executor(self, driver: Object, number: int) -> Object:
+        """The pod of that executor, from 1 on."""
+        return _executor(driver, number)
+
     async def _run(self, driver: Object) -> None:
-        await self.say_of(driver["metadata"]["name"], kubelet.running())
-        for number in range(1, EXECUTORS + 1):
-            executor = await self.kube.create(POD, self.namespace, _executor(driver, number))
+        await self.say_of(driver["metadata"]["name"], self.driver_status(driver))
+        for number in range(1, self.executors + 1):
+            executor = await self.kube.create(POD, self.namespace, self.executor(driver, number))
             await self.say_of(executor["metadata"]["name"], kubelet.running(kubelet.EXECUTOR))
 
 

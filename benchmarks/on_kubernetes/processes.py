@@ -111,10 +111,11 @@ class Child:
 class OperatorProcess(Child):
     """The operator of this source tree, on this machine, for the applications of one namespace."""
 
-    def __init__(self, namespace: str, watchdog: Watchdog) -> None:
+    def __init__(self, namespace: str, watchdog: Watchdog, *options: str) -> None:
         self.port = _free_port()
         command = [sys.executable, "-m", "rekindle.controller", "--namespaces", namespace]
         command += ["--lease-name", "benchmark", "--identity", f"benchmark-{self.port}", "--port", str(self.port)]
+        command += options
         environment = {**os.environ, "POD_NAMESPACE": namespace, "PYTHONPATH": str(source_root())}
         super().__init__(command, environment, f"operator-{namespace}", watchdog)
         self._account = psutil.Process(self.pid)

@@ -31,6 +31,7 @@ from statistics import NormalDist, fmean, median
 
 from rekindle.core.events import SlowTasksFound
 from rekindle.core.execution import Execution
+from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import NO_NODE, ExecutionAttemptID
 from rekindle.core.options import NodeAwareOptions
@@ -59,6 +60,23 @@ class NodeAwareSlowTaskDetector:
             if not vertex.is_finished:
                 found += self._slow_of(vertex.job_vertex.name, vertex.tasks, warm_from, now)
         return SlowTasksFound(tuple(found))
+
+    def least_seconds(self, vertex: ExecutionJobVertex) -> float:
+        """Before an attempt has run for so long no verdict blames it, as long as no more attempts finish.
+
+        `vertex` has none that run. It gets fewer than have finished here on known nodes, and they read no less than
+        the median of these, in whole bytes. 0 where those that run may decide whether time is compared per byte.
+        """
+        finished = [one for task in vertex.tasks for one in task.executions if one.finished_at is not None]
+        told = [one.input_bytes for one in finished]
+        comparison = Comparison.of(vertex.tasks, _warm_from(vertex.tasks), 0.0, self.options)
+        if not comparison.by_bytes:
+            return comparison.least_seconds() if not any(told) and len({*told}) == 1 else 0.0
+        known = [size for size in told if size is not None]
+        if len(known) < len(told):
+            return 0.0
+        placed = median(one.input_bytes or 0 for one in finished if _is_timed(one, 0.0))
+        return comparison.least_seconds() * min(1.0, int(median(known)) / placed)
 
     def _slow_of(
         self, vertex: str, tasks: Sequence[ExecutionVertex], warm_from: dict[str, float], now: float
@@ -223,6 +241,21 @@ class Comparison:
                 rate, elsewhere = self.options.false_alarm_rate, attempts - len(here)
                 return Verdict(math.exp(mean), math.exp(margin), len(some), elsewhere, self.by_bytes, rate)
         return None
+
+    def least_seconds(self) -> float:
+        """What an attempt with a typical input must take to be beyond what is tolerated, where all have finished.
+
+        0 where a node's attempts are so by themselves. What runs elsewhere can only raise the median there.
+        """
+        most, least = math.log(self.options.tolerated_factor), math.inf
+        for node in {node for ranking in self.rankings.values() for node in ranking.places} | {""}:
+            typical = {cold: ranking.median_without(node) for cold, ranking in self.rankings.items()}
+            here = [one for ranking in self.rankings.values() for one in ranking.of_node(node)]
+            far = [far for one in here if (far := self._far(one, typical)) is not None]
+            if far and fmean(far) > most:
+                return 0.0
+            least = min([least, *(math.exp(most + middle) for middle in typical.values() if middle is not None)])
+        return least
 
     def _samples(self) -> Iterator[Sample]:
         return chain.from_iterable(ranking.samples for ranking in self.rankings.values())

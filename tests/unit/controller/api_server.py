@@ -452,7 +452,10 @@ class ApiServer:
         await response.prepare(request)
         self.watches += 1
         try:
-            await self._tell(response, request, call, fault)
+            async with asyncio.timeout(float(call.query.get("timeoutSeconds", DEADLINE))):
+                await self._tell(response, request, call, fault)
+        except TimeoutError:
+            pass  # it ends as the client has asked
         finally:
             self.watches -= 1
         return response

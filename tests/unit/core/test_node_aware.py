@@ -6,13 +6,15 @@ import math
 import random
 from collections import Counter
 from statistics import NormalDist, median
+from unittest import mock
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import detection
 from rekindle.core import events as ev
+from rekindle.core import node_aware
 from rekindle.core.node_aware import Comparison, NodeAwareSlowTaskDetector, Ranking, Sample, student
 from rekindle.core.options import NodeAwareOptions, SpeculationOptions
 from tests.unit.core.dsl import Run, job
@@ -286,3 +288,45 @@ def test_medians_without_a_node_are_those_of_a_list_without_it(samples):
             expected = median([*finished, *longer])
         assert ranking.median_without(node) == expected
         assert Counter(ranking.of_node(node)) == Counter(one for one in samples if one.node == node)
+
+
+FINISHED = st.tuples(
+    st.sampled_from("abc"), st.integers(0, 40), st.sampled_from([1, 20, 30, 60]), st.integers(0, 400) | st.none()
+)
+RUNNING = st.tuples(st.sampled_from("abcd"), st.sampled_from([0.5, 0.999]), st.integers(0, 400) | st.none())
+
+
+@pytest.mark.requirement("S1-9")
+@settings(max_examples=300)
+@given(
+    finished=st.lists(FINISHED, min_size=1, max_size=8),
+    running=st.lists(RUNNING, max_size=4),
+    known=st.sampled_from(["all", "none", "some"]),
+    factor=st.sampled_from([1.0, 1.6, 3.0]),
+)
+@example(
+    finished=[("a", 0, 1, 1), ("a", 0, 1, 0), ("b", 0, 1, 0), ("a", 0, 20, 1)],  # half a byte is typical
+    running=[("a", 0.5, 0)],
+    known="all",
+    factor=1.0,
+)
+def test_before_the_least_seconds_no_attempt_makes_its_node_sick_whatever_else_runs(finished, running, known, factor):
+    """Those that run have, each, a share of that behind them; they will read what is typical at least, or more.
+
+    So it is without any margin for chance, which the real detector has beside.
+    """
+    options = {"tolerated_factor": factor, "lower_bound": 0.0}
+    stage = Stage("A*40")
+    finished = [*finished]
+    for place, (node, start, seconds, reads) in enumerate(finished):
+        told = {"all": reads or 0, "none": None, "some": reads}[known]
+        finished[place] = (node, start, seconds, told)
+        stage.ran(node, float(start), float(start + seconds), told)
+    (vertex,) = stage.graph.execution_job_vertices()
+    least = NodeAwareSlowTaskDetector(NodeAwareOptions(**options)).least_seconds(vertex)
+    typical = int(median([reads for *_, reads in finished if reads is not None] or [0]))
+    now = 1000.0
+    for node, share, reads in running[: len(finished) - 1]:
+        stage.ran(node, now - share * min(least, 500.0), reads=None if reads is None else max(reads, typical))
+    with mock.patch.object(node_aware, "student", return_value=0.0):
+        assert stage.slow_at(now, **options) == {}

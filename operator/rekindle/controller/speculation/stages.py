@@ -1,10 +1,12 @@
 """A stage of a running driver as the core sees it: a job vertex, whose attempts are Spark's own.
 
 It is made anew at each look, from what the driver tells of it: detectors keep no state, and nothing that was missed
-or told twice stays.
+or told twice stays. Only what its finished tasks make of it is kept, for as long as they are the same ones: there are
+a thousand of them for each that runs.
 """
 
 import heapq
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -15,6 +17,7 @@ from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import NO_NODE, ExecutionAttemptID
 from rekindle.core.job_graph import JobVertex
+from rekindle.core.skew import Typical, Work
 
 _MOST_ATTEMPTS = 8
 
@@ -23,10 +26,11 @@ NOWHERE = NO_NODE[1]
 
 @dataclass(frozen=True, slots=True)
 class SeenStage:
-    """A stage, and which of Spark's tasks each attempt is."""
+    """A stage, which of Spark's tasks each attempt is, and what its finished ones have taken and read."""
 
     vertex: ExecutionJobVertex
     tasks: Mapping[ExecutionAttemptID, Task]
+    typical: Typical
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,29 +44,78 @@ class SeenStages:
         return [stage.vertex for stage in self.stages]
 
 
-def seen_stage(stage: Stage, finished: Iterable[Task], running: Iterable[Task], nodes: Mapping[str, str]) -> SeenStage:
-    """The stage with these tasks; `nodes`: [executor -> node], of an executor that is not there it is not known.
+class FinishedPart:
+    """What these finished tasks make of a stage; it does not change, and running ones are put beside it.
 
-    Of several tasks of a partition that have finished the first counts, and what still runs beside it does not. Where
-    one was launched after that, what the first has made is lost, and it counts no more.
+    Of several tasks of a partition the first counts. `told` is given as it is: the same list is the same tasks.
     """
-    vertex = ExecutionJobVertex.create(JobVertex(f"stage {stage.key}", stage.tasks))
-    told: dict[ExecutionAttemptID, Task] = {}
-    live = _each_once(running, stage)
-    launched: dict[int, float] = {}
-    for task in live:
-        launched[task.index] = max(task.launched_at, launched.get(task.index, 0.0))
-    kept = [one for one in _each_once(finished, stage) if launched.get(one.index, 0.0) <= ended_at(one)]
-    for task in sorted(kept, key=lambda one: (ended_at(one), one.attempt)):
-        if not vertex.tasks[task.index].is_finished:
-            execution = _deployed(vertex, task, nodes, task.input_bytes)
-            vertex.admit(execution, ended_at(task))
-            told[execution.attempt_id] = task
-    typical = median([one.input_bytes for one in kept if one.input_bytes is not None] or [0])
-    for task in sorted(live, key=lambda one: (one.launched_at, one.attempt)):
-        if not vertex.tasks[task.index].is_finished:
-            told[_deployed(vertex, task, nodes, _to_read(task, typical)).attempt_id] = task
-    return SeenStage(vertex, told)
+
+    def __init__(self, stage: Stage, told: Sequence[Task], nodes: Mapping[str, str]) -> None:
+        self._told, self._nodes = told, dict(nodes)
+        self._vertex = ExecutionJobVertex.create(JobVertex(f"stage {stage.key}", stage.tasks))
+        self._tasks: dict[ExecutionAttemptID, Task] = {}
+        self._first_end: dict[int, float] = {}
+        kept = _each_once(told, stage)
+        for task in sorted(kept, key=lambda one: (ended_at(one), one.attempt)):
+            if not self._vertex.tasks[task.index].is_finished:
+                execution = _deployed(self._vertex, task, nodes, task.input_bytes)
+                self._vertex.admit(execution, ended_at(task))
+                self._tasks[execution.attempt_id] = task
+                self._first_end[task.index] = ended_at(task)
+        self.placed = sum(1 for one in self._tasks.values() if one.seconds and one.executor in nodes)
+        """How many of those that count are on known nodes."""
+
+        self._input = median([one.input_bytes for one in kept if one.input_bytes is not None] or [0])
+        self._typical = Typical.of([work_of(one, one.seconds or 0.0) for one in self._tasks.values()])
+
+    def is_of(self, stage: Stage, told: Sequence[Task], nodes: Mapping[str, str]) -> bool:
+        """Whether it would be made of the same."""
+        return told is self._told and nodes == self._nodes and stage.tasks == self._vertex.parallelism
+
+    @property
+    def alone(self) -> SeenStage:
+        """Without what runs. To be looked at only."""
+        return SeenStage(self._vertex, self._tasks, self._typical)
+
+    def beside(self, running: Iterable[Task], stage: Stage, nodes: Mapping[str, str]) -> SeenStage:
+        """With what runs; what runs beside a task that has finished does not count.
+
+        Where one was launched after that, what the first has made is lost, and it counts no more.
+        """
+        live = _each_once(running, stage)
+        launched: dict[int, float] = {}
+        for task in live:
+            launched[task.index] = max(task.launched_at, launched.get(task.index, 0.0))
+        if any(at > self._first_end.get(index, math.inf) for index, at in launched.items()):
+            left = [one for one in self._told if launched.get(one.index, 0.0) <= ended_at(one)]
+            return FinishedPart(stage, left, self._nodes).beside(running, stage, nodes)
+        vertex = self._with_new(launched)
+        told = self._tasks.copy()
+        for task in sorted(live, key=lambda one: (one.launched_at, one.attempt)):
+            if not vertex.tasks[task.index].is_finished:
+                told[_deployed(vertex, task, nodes, _to_read(task, self._input)).attempt_id] = task
+        return SeenStage(vertex, told, self._typical)
+
+    def _with_new(self, subtasks: Iterable[int]) -> ExecutionJobVertex:
+        """Its vertex, in which these subtasks may change where they have not finished; the others are shared."""
+        tasks = list(self._vertex.tasks)
+        for subtask in subtasks:
+            if not tasks[subtask].is_finished:
+                tasks[subtask] = ExecutionVertex(tasks[subtask].id, 0.0)
+        there = self._vertex
+        return ExecutionJobVertex(
+            there.job_vertex, tuple(tasks), there.pending.copy(), there.finished, there.finishing_order
+        )
+
+
+def seen_stage(stage: Stage, finished: Sequence[Task], running: Iterable[Task], nodes: Mapping[str, str]) -> SeenStage:
+    """The stage with these tasks; `nodes`: [executor -> node], of an executor that is not there it is not known."""
+    return FinishedPart(stage, finished, nodes).beside(running, stage, nodes)
+
+
+def work_of(task: Task, seconds: float) -> Work:
+    """What a task has done in so many seconds."""
+    return Work(seconds, task.input_bytes, task.input_records)
 
 
 def _each_once(tasks: Iterable[Task], stage: Stage) -> list[Task]:

@@ -3,8 +3,10 @@
 A driver is asked only when the answer could change something. A stage is looked into from the moment on when one of
 its tasks may have run for the lower bound, which its running tasks tell. With `executionTime` its finished tasks are
 asked for once, when it has passed its gate, for the first ceil(N * ratio) to finish stay the first. With `nodeAware`
-they are asked for again when twice as many have finished, and before anybody is blamed. What pods use is asked for
-where it could change who is.
+they are asked for again before twice as many have finished, before anybody is blamed, and every ten seconds while
+somebody is; and nothing is asked while no task has run for so long that its node could be blamed, unless twice as many
+may have finished: no task is taken to be shorter than the shortest so far.
+What pods use is asked for where it could change who is blamed.
 """
 
 import logging
@@ -19,23 +21,31 @@ from rekindle.api.settings import CoreOptions
 from rekindle.controller.speculation.cpu import AskForUses, CpuWitness, Suspect, nobody_tells
 from rekindle.controller.speculation.races import RaceCounts, Races
 from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task, TaskStatus
-from rekindle.controller.speculation.stages import NOWHERE, SeenStage, SeenStages, ended_at, seen_stage
+from rekindle.controller.speculation.stages import NOWHERE, FinishedPart, SeenStage, SeenStages, ended_at, work_of
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.options import NodeAwareOptions
-from rekindle.core.skew import Blame, Typical, Work
+from rekindle.core.skew import Blame, Work
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, Slow
 from rekindle.core.witness import Case, Says, Statement
 
 log = logging.getLogger(__name__)
 
-_LONGEST_PAUSE = 15.0
+_LONGEST_PAUSE = 30.0
+_BEFORE_THE_GATE = 15.0
+"""Seconds after which running tasks are asked for again that may be old enough, though the gate is not passed."""
+
 _PAGE = 2000
 _MOST_ASKED_FOR = 20_000
 """Tasks of a stage that are asked for: of more, the others change no median by much."""
 
 _MOST_FOLLOWED = 100_000
 """Tasks of all stages together, whatever a driver says that it has; each takes room here."""
+
+_BLAMED_SECONDS = 10.0
+"""In which finished tasks are not asked for again while the same nodes are blamed."""
+
+_MOST_PLACES = 10_000
 
 _TOLD_BY_NOW = 120.0
 """Seconds after which a task that has told of no input has read none: Spark has executors tell more often than that
@@ -93,6 +103,45 @@ class _KnownStage:
 
     races: Races = field(default_factory=Races)
 
+    learned_at: float = -math.inf
+    """When its finished tasks were last asked for, by the driver's clock."""
+
+    quiet_until: float = 0.0
+    """No node of it can be blamed before, on what is known of nodes."""
+
+    blamed: frozenset[str] = frozenset()
+    """Nodes that were at the last look."""
+
+    _part: FinishedPart | None = None
+    _least: float | None = None
+
+    def seen(self, stage: Stage, running: Iterable[Task], places: "_Places") -> SeenStage:
+        """The stage with these tasks and those that have finished."""
+        if self._part is None or not self._part.is_of(stage, self.finished, places.ever):
+            self._part, self._least = FinishedPart(stage, self.finished, places.ever), None
+        return self._part.beside(running, stage, places.now)
+
+    def least(self, running: int, detector: NodeAwareSlowTaskDetector) -> float:
+        """The detector's `least_seconds` of the stage that was last seen, in which so many tasks run."""
+        if self._part is None or running >= self._part.placed:
+            return 0.0
+        if self._least is None:
+            self._least = detector.least_seconds(self._part.alone.vertex)
+        return self._least
+
+
+@dataclass
+class _Places:
+    """[executor -> node] of those that are there, and of all that ever were: what they have finished counts."""
+
+    now: Mapping[str, str] = field(default_factory=dict)
+    ever: dict[str, str] = field(default_factory=dict)
+
+    def change(self, nodes: Mapping[str, str]) -> None:
+        """These are there from now on. Of more executors than have room, those of before are forgotten."""
+        self.now = dict(nodes)
+        self.ever = {**self.ever, **nodes} if len(self.ever) < _MOST_PLACES else dict(nodes)
+
 
 class DriverWatch:
     """Follows one application of one driver."""
@@ -112,6 +161,7 @@ class DriverWatch:
         if options.node_aware is not None:
             self._bound = options.node_aware.lower_bound
         self._stages: dict[StageKey, _KnownStage] = {}
+        self._places = _Places()
         self._has_said = False
         self.counts = RaceCounts()
         """Of all races that are over."""
@@ -129,8 +179,13 @@ class DriverWatch:
         running = self._followed(stages.found)
         await self._settle_ended(running)
         self._stages = {stage.key: self._stages.get(stage.key, _KnownStage()) for stage in running}
+        if nodes != self._places.now or len(running) > 1:
+            self._places.change(nodes)
+            for memory in self._stages.values():
+                memory.quiet_until = 0.0
         delays = [_LONGEST_PAUSE, max(self._bound, self._interval)]
         seen: list[SeenStage] = []
+        is_quiet = True
         for stage in running:
             wait = self._wait_for(stage, now)
             if wait > 0:
@@ -145,10 +200,14 @@ class DriverWatch:
             if stage.finished < self._gate(stage):
                 delays.append(self._wait_for(stage, now))
                 continue
-            await self._learn(stage)
-            seen.append(seen_stage(stage, self._stages[stage.key].finished, tasks, nodes))
-            delays.append(self._next(seen[-1], now))
-        slow = await self._find(running, seen, nodes, now)
+            if self._is_to_learn(stage):
+                await self._learn(stage, now)
+            seen.append(memory.seen(stage, tasks, self._places))
+            delays.append(next_in := self._next(stage, seen[-1], now))
+            is_quiet = is_quiet and max(_ages(seen[-1], now), default=0.0) < self._least(stage, seen[-1])
+            if is_quiet and len(running) == 1:  # another one's tasks may tell that these began on cold nodes
+                memory.quiet_until = now + next_in
+        slow = [] if is_quiet else await self._find(running, seen, nodes, now)
         vertices = len({one.task for one in slow})
         delay = self._interval if slow else max(min(delays), self._interval)
         return Seen(tuple(slow), vertices, delay, sum(map(self._waiting_seconds, running)))
@@ -177,22 +236,28 @@ class DriverWatch:
         if stage.first_task_at is None:
             return max(self._bound, self._interval)
         memory = self._stages[stage.key]
-        if (left := max(stage.first_task_at + self._bound, memory.not_before) - now) > 0:
+        if (left := max(stage.first_task_at + self._bound, memory.not_before, memory.quiet_until) - now) > 0:
             return left
         if stage.finished >= self._gate(stage):
             return 0.0
-        return self._interval if now < memory.asked_at + _LONGEST_PAUSE else 0.0
+        return self._interval if now < memory.asked_at + _BEFORE_THE_GATE else 0.0
 
     def _gate(self, stage: Stage) -> int:
         ratio = self._options.slow_tasks.baseline_ratio
         return 1 if self._node_aware is not None else math.ceil(stage.tasks * ratio)
 
-    async def _learn(self, stage: Stage) -> None:
-        """Ask for finished tasks where what is known of them does not do."""
+    async def _learn(self, stage: Stage, now: float) -> None:
+        """Ask for its finished tasks."""
         memory = self._stages[stage.key]
-        if memory.as_of == 0 or (self._node_aware is not None and stage.finished >= 2 * memory.as_of):
-            memory.finished = first_of_each(await self._tasks(stage.key, stage.tasks, "success"))
-            memory.as_of = max(stage.finished, 1)
+        memory.finished = first_of_each(await self._tasks(stage.key, stage.tasks, "success"))
+        memory.as_of, memory.learned_at = max(stage.finished, 1), now
+
+    def _is_to_learn(self, stage: Stage) -> bool:
+        """Whether what is known of its finished tasks does not do."""
+        as_of = self._stages[stage.key].as_of
+        if self._node_aware is None or as_of == 0:
+            return as_of == 0
+        return 2 * stage.finished >= 3 * as_of and stage.finished + stage.running >= 2 * as_of
 
     async def _settle_ended(self, running: Sequence[Stage]) -> None:
         """Races of stages that have ended since."""
@@ -225,17 +290,30 @@ class DriverWatch:
         took = [task.seconds for task in self._stages[stage.key].finished if task.seconds is not None]
         return waiting * (median(took) if took else self._bound)
 
-    def _next(self, seen: SeenStage, now: float) -> float:
+    def _next(self, stage: Stage, seen: SeenStage, now: float) -> float:
         """Seconds until one of the running tasks may be slow that is not now."""
-        limit = self._bound
-        if self._node_aware is None:
-            baseline = self._by_time(seen).baseline(seen.vertex)
-            limit = baseline.seconds if baseline is not None else limit
-        ages = [now - task.launched_at for task in seen.tasks.values() if task.running]
+        limit, waits = self._least(stage, seen), [self._until_learning(stage)]
+        ages = _ages(seen, now)
         if self._node_aware is not None and max(ages, default=0.0) >= limit:
             return self._interval  # with each second that it runs on, its node is the likelier to be sick
-        waits = [limit - age for age in ages if age < limit]
-        return min(waits, default=limit)
+        return min([limit, *waits, *(limit - age for age in ages if age < limit)])
+
+    def _least(self, stage: Stage, seen: SeenStage) -> float:
+        """Seconds from which on a running task may be slow."""
+        if self._node_aware is None:
+            baseline = self._by_time(seen).baseline(seen.vertex)
+            return baseline.seconds if baseline is not None else self._bound
+        running = sum(one.running for one in seen.tasks.values())
+        least = self._stages[stage.key].least(running, NodeAwareSlowTaskDetector(self._node_aware))
+        return max(self._bound, least)
+
+    def _until_learning(self, stage: Stage) -> float:
+        """Seconds until finished tasks may have to be asked for again."""
+        memory = self._stages[stage.key]
+        if self._node_aware is None or 2 * memory.as_of > stage.tasks:
+            return math.inf
+        shortest = min([one.seconds or 0.0 for one in memory.finished], default=0.0)
+        return shortest * ((2 * memory.as_of - stage.finished) / max(stage.running, 1) - 1)
 
     async def _find(
         self, stages: Sequence[Stage], seen: Sequence[SeenStage], nodes: Mapping[str, str], now: float
@@ -243,13 +321,14 @@ class DriverWatch:
         found = self._detect(seen, now)
         if found and self._node_aware is not None:  # on figures of now, for others have finished meanwhile
             by_name = {f"stage {one.key}": one for one in stages}
-            blamed = {vertex_id.vertex for vertex_id, _, _ in found}
-            seen = [await self._fresh(one, by_name, nodes) if _name(one) in blamed else one for one in seen]
-            found = self._detect(seen, now)
+            blamed = _blamed(seen, found)
+            fresh = [await self._fresh(by_name[_name(one)], one, blamed, now) for one in seen]
+            found = found if fresh == seen else self._detect(fresh, now)
+            seen = fresh
         by_vertex = {_name(one): one for one in seen}
-        measures = {name: self._measure(by_vertex[name]) for name in {vertex_id.vertex for vertex_id, _, _ in found}}
+        mild = {name: self._mild_below(by_vertex[name]) for name in {vertex_id.vertex for vertex_id, _, _ in found}}
         slow = [
-            self._slow_task(by_vertex[vertex_id.vertex], attempt, evidence, measures[vertex_id.vertex], now)
+            self._slow_task(by_vertex[vertex_id.vertex], attempt, evidence, mild[vertex_id.vertex], now)
             for vertex_id, attempts, evidence in found
             for attempt in attempts
         ]
@@ -278,38 +357,37 @@ class DriverWatch:
         ratio = min(options.baseline_ratio, told) if told else options.baseline_ratio
         return ExecutionTimeBasedSlowTaskDetector(replace(options, baseline_ratio=ratio))
 
-    async def _fresh(self, seen: SeenStage, stages: Mapping[str, Stage], nodes: Mapping[str, str]) -> SeenStage:
-        stage = stages[_name(seen)]
-        memory = self._stages[stage.key]
-        if stage.finished > memory.as_of:
-            memory.finished, memory.as_of = (
-                first_of_each(await self._tasks(stage.key, stage.tasks, "success")),
-                stage.finished,
-            )
-        running = [task for task in seen.tasks.values() if task.running]
-        return seen_stage(stage, memory.finished, running, nodes)
+    async def _fresh(
+        self, stage: Stage, seen: SeenStage, blamed: Mapping[str, frozenset[str]], now: float
+    ) -> SeenStage:
+        """With what has finished since, where a node of it is blamed that was not before, or has been for long."""
+        memory, its = self._stages[stage.key], blamed.get(_name(seen), frozenset())
+        is_known = its <= memory.blamed and now < memory.learned_at + _BLAMED_SECONDS
+        memory.blamed = its
+        if not its or is_known or stage.finished <= memory.as_of:
+            return seen
+        await self._learn(stage, now)
+        return memory.seen(stage, [task for task in seen.tasks.values() if task.running], self._places)
 
-    def _measure(self, seen: SeenStage) -> tuple[Typical, float]:
-        """What is typical of the stage, and in seconds how long its tasks may run and be hardly slow."""
-        finished = [_work(one, one.seconds or 0.0) for one in seen.tasks.values() if not one.running]
+    def _mild_below(self, seen: SeenStage) -> float:
+        """Seconds below which tasks of the stage are hardly slow."""
         baseline = None if self._node_aware is not None else self._by_time(seen).baseline(seen.vertex)
-        return Typical.of(finished), self._tolerated_factor * baseline.seconds if baseline is not None else 0.0
+        return self._tolerated_factor * baseline.seconds if baseline is not None else 0.0
 
     @property
     def _tolerated_factor(self) -> float:
         return (self._node_aware or NodeAwareOptions()).tolerated_factor
 
     def _slow_task(
-        self, seen: SeenStage, attempt: ExecutionAttemptID, evidence: str, measure: tuple[Typical, float], now: float
+        self, seen: SeenStage, attempt: ExecutionAttemptID, evidence: str, mild_below: float, now: float
     ) -> tuple[SlowTask, Suspect]:
         task, vertex = seen.tasks[attempt], seen.vertex.tasks[attempt.vertex_id.subtask]
         execution = vertex.current(attempt)
         assert execution is not None
-        work = _work(task, now - task.launched_at)
+        work = work_of(task, now - task.launched_at)
         if task.input_bytes is None and work.seconds >= _TOLD_BY_NOW:
             work = Work(work.seconds, 0, 0)
-        typical, mild_below = measure
-        case = Case(work, typical, self._tolerated_factor, mild_below)
+        case = Case(work, seen.typical, self._tolerated_factor, mild_below)
         slow = SlowTask(
             str(attempt.vertex_id),
             task.executor,
@@ -340,5 +418,17 @@ def _name(seen: SeenStage) -> str:
     return seen.vertex.job_vertex.name
 
 
-def _work(task: Task, seconds: float) -> Work:
-    return Work(seconds, task.input_bytes, task.input_records)
+def _ages(seen: SeenStage, now: float) -> list[float]:
+    """Seconds for which its running tasks have run."""
+    return [now - task.launched_at for task in seen.tasks.values() if task.running]
+
+
+def _blamed(seen: Sequence[SeenStage], found: Sequence[Slow]) -> dict[str, frozenset[str]]:
+    """[stage -> nodes of its slow attempts]"""
+    by_name = {_name(one): one for one in seen}
+    nodes: dict[str, set[str]] = {}
+    for vertex_id, attempts, _ in found:
+        executions = by_name[vertex_id.vertex].vertex.tasks[vertex_id.subtask].executions
+        there = {one.node for one in executions if one.attempt_id in attempts and one.node is not None}
+        nodes.setdefault(vertex_id.vertex, set()).update(there)
+    return {name: frozenset(there) for name, there in nodes.items()}

@@ -140,7 +140,7 @@ class Watched:
     def __init__(self, driver: ScriptedDriver, nodes: Mapping[str, str] | None = None, **speculation: Any) -> None:
         settings = RekindleSettings.model_validate({"speculation": {"enabled": True, **speculation}})
         self.options = settings.to_core()
-        self.driver, self._nodes = driver, {"1": "n1"} if nodes is None else nodes
+        self.driver, self.nodes = driver, {"1": "n1"} if nodes is None else nodes
         self.uses, self.asked_for_uses = dict[str, CpuUse](), 0
         rest, address = cast(SparkRest, driver), Address("10.0.0.1", 4040)
         self._watch = DriverWatch(rest, address, "spark-1", self.options, self._tell_uses)
@@ -151,7 +151,7 @@ class Watched:
 
     def look(self, now: float) -> Seen:
         self.driver.now = now
-        return asyncio.run(self._watch.look(self._nodes, now))
+        return asyncio.run(self._watch.look(self.nodes, now))
 
     @property
     def counts(self) -> RaceCounts:

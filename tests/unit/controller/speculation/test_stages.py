@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.controller.speculation.spark_rest import Stage, StageKey, Task
-from rekindle.controller.speculation.stages import SeenStage, SeenStages, seen_stage
+from rekindle.controller.speculation.stages import FinishedPart, SeenStage, SeenStages, seen_stage
 from rekindle.core.execution import ExecutionState
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
@@ -202,3 +202,18 @@ def test_the_order_in_which_a_driver_tells_does_not_matter_and_all_is_consistent
         deployed = [one.attempt_id for one in task.executions if one.deployed_at is not None]
         assert set(deployed) == {one for one in stage.tasks if one.vertex_id == task.id}
         assert bool(deployed) != (task.id.subtask in stage.vertex.pending)
+
+
+@given(st.lists(ATTEMPTS, max_size=12), st.lists(ATTEMPTS, max_size=6))
+def test_what_was_made_of_the_finished_ones_is_not_changed_by_what_runs_beside_them(attempts, others):
+    told = [one.task(40.0) for one in {(one.index, one.number): one for one in attempts}.values()]
+    finished, running = ([one for one in told if one.running is runs] for runs in (False, True))
+    stage = Stage(StageKey(3, 1), "count at main.py:7", 6, 0, 0, 0, 0.0)
+    part = FinishedPart(stage, finished, NODES)
+    part.beside([one.task(39.0) for one in others], stage, NODES)
+    again, anew = part.beside(running, stage, NODES), seen_stage(stage, finished, running, NODES)
+    assert (states(again), again.tasks, again.typical) == (states(anew), anew.tasks, anew.typical)
+    assert (again.vertex.pending, again.vertex.finished) == (anew.vertex.pending, anew.vertex.finished)
+    assert part.is_of(stage, finished, NODES)
+    assert not part.is_of(stage, list(finished), NODES)
+    assert not part.is_of(stage, finished, {**NODES, "7": "n7"})

@@ -54,12 +54,22 @@ class TestWhatIsAsked:
         assert driver.asked.count("success 1.0") == 1
         assert driver.asked.count("running 1.0") == 4
 
-    def test_with_node_aware_as_soon_as_one_has_finished_and_again_when_twice_as_many_have(self):
-        """Nobody is blamed: one node, and so nothing to compare it with."""
-        driver = ScriptedDriver().stage(*took(30, 40, 50, 60, 70), Attempt(5, 0.0), tasks=8)
+    def test_with_node_aware_as_soon_as_one_has_finished_and_again_before_twice_as_many_have(self):
+        """Nobody is blamed: one node, and so nothing to compare it with. Of seven that are known, half as many more
+        have finished at 80 s, and with those that run it may be twice as many."""
+        two_more = [Attempt(n, 0.0) for n in (12, 13)]
+        driver = ScriptedDriver().stage(*took(30, *range(40, 46), 50, 60, 70, 80, 90), *two_more, tasks=20)
         watched = Watched(driver, detector="nodeAware")
-        asked = {now: "success 1.0" in watched.asks(now) for now in (29.0, 30.0, 35.0, 40.0, 50.0, 60.0, 70.0)}
-        assert [now for now, again in asked.items() if again] == [30.0, 40.0, 60.0]
+        asked = {now: "success 1.0" in watched.asks(now) for now in (29.0, 30.0, 35.0, 46.0, 60.0, 70.0, 80.0, 90.0)}
+        assert [now for now, again in asked.items() if again] == [30.0, 46.0, 80.0]
+
+    def test_again_at_once_when_other_nodes_are_known(self):
+        """A third of the tasks is on an executor of which the node is told only now."""
+        driver = ScriptedDriver().stage(*took(*[20] * 6, executor="1"), Attempt(6, 10.0, executor="2"))
+        watched = Watched(driver, {"1": "n1"}, detector="nodeAware")
+        assert [watched.asks(now)[1:] for now in (25.0, 26.0)] == [["running 1.0", "success 1.0"], []]
+        watched.nodes = {"1": "n1", "2": "n2"}
+        assert watched.asks(27.0) == ["stages", "running 1.0"]
 
     def test_nothing_of_stages_that_do_not_run(self):
         driver = straggler(10, 10, 10).stage(*took(10, 10, 10), Attempt(3, 0.0), ends=100.0)
@@ -213,6 +223,12 @@ class TestNodeAware:
         assert seen.num_slow_vertices == 3
         assert Watched(ScriptedDriver().stage(*self.third()), self.NODES).slow(120.0) == []
 
+    def test_what_executors_have_finished_that_are_gone_since_counts(self):
+        watched = self.watched(*self.third())
+        assert watched.slow(25.0) == []
+        watched.nodes = {"0": "n0"}
+        assert {one.node for one in watched.look(120.0).slow} == {"n0"}
+
     def more(self, end: float) -> list[Attempt]:
         """And one more on each of the others, which began with them and ended then."""
         return [Attempt(n, 0.0, end, executor=str(n - 8)) for n in (9, 10)]
@@ -234,6 +250,21 @@ class TestNodeAware:
         assert watched.asks(111.0) == ALL
         assert watched.slow(111.0) == []
         assert self.watched(*first, *there).slow(111.0) != []
+
+    def test_and_so_they_are_though_they_were_for_another_reason_just_now(self):
+        """Where the node's tasks run is told only at 118 s, and one more has finished since the look before."""
+        watched = self.watched(*self.third(), Attempt(9, 0.0, 117.0, executor="1"))
+        watched.nodes = {"1": "n1", "2": "n2"}
+        assert "success 1.0" in watched.asks(115.0)
+        watched.nodes = self.NODES
+        assert "success 1.0" in watched.asks(118.0)
+
+    def test_and_every_ten_seconds_while_it_is(self):
+        later = [Attempt(n, 80.0 + n, 100.0 + n, executor="1") for n in range(9, 50)]
+        early = [Attempt(n, 0.0, 20.0, executor="2") for n in range(50, 90)]
+        watched = self.watched(*self.third(), *early, *later)
+        asked = {now: "success 1.0" in watched.asks(now) for now in (120.0, 121.0, 129.0, 130.0, 131.0, 140.0)}
+        assert [now for now, again in asked.items() if again] == [120.0, 130.0, 140.0]
 
     def test_once_for_as_many_as_have_finished(self):
         watched = self.watched(*self.third())

@@ -44,6 +44,22 @@ class TestInOneCase:
         driver = ScriptedDriver().stage(*took(10, 10), Attempt(2, 0.0), Attempt(3, 95.0))
         assert delay(driver, 100.0, checkInterval="3s", detector="nodeAware") == 3.0
 
+    @pytest.mark.parametrize(("now", "expected"), [(105.0, 10.0), (250.0, 5.0), (255.0, 1.0), (300.0, 1.0)])
+    def test_and_no_sooner_than_one_could_be_beyond_what_is_tolerated(self, now, expected):
+        """1.6 times the 100 s that all took elsewhere. The next stage is looked for every 10 s, which is its bound."""
+        assert self.beside_eight_of(100, Attempt(8, 95.0, executor="3")).look(now).delay == pytest.approx(expected)
+
+    @pytest.mark.parametrize(("running", "expected"), [(4, 10.0), (7, 20 / 7)])
+    def test_or_twice_as_many_could_have_finished(self, running, expected):
+        """Each slot may have ended one, and takes 20 s for each more."""
+        young = [Attempt(8 + place, 15.0, executor="3") for place in range(running)]
+        assert self.beside_eight_of(20, *young, tasks=100).look(26.0).delay == pytest.approx(expected)
+
+    def beside_eight_of(self, seconds: float, *attempts: Attempt, tasks: int = 9) -> Watched:
+        done = [*took(*[seconds] * 4), *took(*[seconds] * 4, executor="2", first=4)]
+        nodes = {number: f"n{number}" for number in "123"}
+        return Watched(ScriptedDriver().stage(*done, *attempts, tasks=tasks), nodes, detector="nodeAware")
+
     @pytest.mark.parametrize("tasks", [0, 5], ids=["no stage", "a stage that waits for executors"])
     def test_where_nothing_runs_what_begins_next_is_waited_for(self, tasks):
         driver = ScriptedDriver()
