@@ -15,7 +15,7 @@ from rekindle.api.model import problems
 
 PATH = "/v1/exchange"
 PORT = 7098
-PORT_NAME = "exchange"
+PORT_NAME = "rekindle-xchg"
 
 PORT_VARIABLE = "REKINDLE_EXCHANGE_PORT"
 """The port on which a job master answers; without it, it does not."""
@@ -56,14 +56,19 @@ class Wish(_Wire):
 
 
 class ExchangeRequest(_Wire):
-    """All blocks in force, and where each executor is: [executor id -> node]."""
+    """All blocks in force, and where each executor is: [executor id -> node]. `number` changes when they do."""
+
+    number: Annotated[int, Field(ge=0)] = 0
 
     blocks: Annotated[tuple[WireBlock, ...], Field(max_length=_MOST_BLOCKS, strict=False)] = ()
     nodes: Annotated[dict[Annotated[str, StringConstraints(max_length=64)], _Node], Field(max_length=_MOST_EXECUTORS)]
 
 
 class ExchangeAnswer(_Wire):
-    """`excludes`: the job master keeps new tasks off blocked nodes itself; its executors need no draining."""
+    """`excludes`: the job master keeps new tasks off blocked nodes itself; its executors need no draining. `number`: of
+    the request that it had taken up when it answered, which need not be the one that is answered."""
+
+    number: int = 0
 
     wishes: Annotated[tuple[Wish, ...], Field(max_length=_MOST_WISHES, strict=False)] = ()
     excludes: bool = False
@@ -85,13 +90,13 @@ def decode(body: bytes | bytearray, kind: type[_Message]) -> _Message:
         raise ValueError(str(problems(error, kind)[0])) from None
 
 
-def fitting(blocks: list[WireBlock], nodes: dict[str, str]) -> ExchangeRequest:
+def fitting(blocks: list[WireBlock], nodes: dict[str, str], number: int = 0) -> ExchangeRequest:
     """The request, as far as there is room: blocks that end last, and some of the executors."""
     latest = sorted(blocks, key=lambda block: -block.end)[:_MOST_BLOCKS]
     some = dict(list(nodes.items())[:_MOST_EXECUTORS])
-    return ExchangeRequest(blocks=tuple(latest), nodes=some)
+    return ExchangeRequest(blocks=tuple(latest), nodes=some, number=number)
 
 
-def wished(wishes: list[Wish], *, excludes: bool) -> ExchangeAnswer:
+def wished(wishes: list[Wish], *, excludes: bool, number: int = 0) -> ExchangeAnswer:
     """The answer, as far as there is room."""
-    return ExchangeAnswer(wishes=tuple(wishes[:_MOST_WISHES]), excludes=excludes)
+    return ExchangeAnswer(wishes=tuple(wishes[:_MOST_WISHES]), excludes=excludes, number=number)

@@ -103,7 +103,8 @@ class Term:
                 await informer.wait_until_listed()
             log.info("working: %d pods, %d nodes", len(self._pods), len(self._nodes or ()))
             if self._exchanges is not None:
-                await self._tokens.load()
+                tasks.create_task(self._tokens.load())
+                await self._tokens.are_tried.wait()
             tasks.create_task(self._queue.run())
             await self._list_applications()
             tasks.create_task(self._resync())

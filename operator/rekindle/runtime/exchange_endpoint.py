@@ -12,6 +12,7 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
@@ -34,7 +35,8 @@ from rekindle.api.operator_exchange import (
 log = logging.getLogger(__name__)
 
 _SECONDS = 5.0
-_AT_ONCE = 4
+_AT_ONCE = 16
+_FRESH_SECONDS = 10.0
 _BIND_VARIABLE = "SPARK_DRIVER_BIND_ADDRESS"
 
 
@@ -43,7 +45,7 @@ class ExchangeEndpoint:
 
     def __init__(self, host: str, port: int, token_digest: str, heard: Callable[[], None]) -> None:
         """`token_digest`: SHA-256 of the token, in hex; `heard` is called when something new was told."""
-        self.answer = encode(ExchangeAnswer())
+        self._answer, self._answered_at = encode(ExchangeAnswer()), time.monotonic()
         self.request: ExchangeRequest | None = None
         """What the operator told last."""
 
@@ -52,6 +54,15 @@ class ExchangeEndpoint:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="rekindle-exchange")
         self._thread.daemon = True
         self._thread.start()
+
+    @property
+    def answer(self) -> bytes | None:
+        """What the job master prepared last; None where that is so long ago that it holds no more."""
+        return self._answer if time.monotonic() < self._answered_at + _FRESH_SECONDS else None
+
+    @answer.setter
+    def answer(self, answer: bytes) -> None:
+        self._answer, self._answered_at = answer, time.monotonic()
 
     @property
     def port(self) -> int:
@@ -149,7 +160,9 @@ class _Handler(BaseHTTPRequestHandler):
             endpoint.hear(body)
         except ValueError as error:
             return HTTPStatus.BAD_REQUEST, str(error).encode()
-        return HTTPStatus.OK, endpoint.answer
+        if (answer := endpoint.answer) is None:
+            return HTTPStatus.SERVICE_UNAVAILABLE, b"the job master is busy"
+        return HTTPStatus.OK, answer
 
     def log_message(self, format: str, *arguments: Any) -> None:
         log.debug(format, *arguments)

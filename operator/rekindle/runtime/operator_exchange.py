@@ -20,7 +20,7 @@ class OperatorExchange:
     def __init__(self, state: RunState) -> None:
         self._state = state
         self._endpoint: ExchangeEndpoint | None = None
-        self._excludes = False
+        self._excludes, self._taken_up = False, 0
         self._asked: dict[str, float] = asked_for(event for event, _ in state.open_run.facts.events)
         self._refused: dict[str, tuple[float, frozenset[str]]] = {}
 
@@ -47,7 +47,9 @@ class OperatorExchange:
         """Tell the core what the operator wants of nodes on which there are executors."""
         if self._endpoint is None or self._endpoint.request is None:
             return
-        listed = _latest(self._endpoint.request)
+        request = self._endpoint.request
+        self._taken_up = request.number
+        listed = _latest(request)
         self._see_ended(listed, now)
         nodes = frozenset(self._state.executors.values())
         self._refused = {node: why for node, why in self._refused.items() if node in listed}
@@ -84,7 +86,7 @@ class OperatorExchange:
             for node, block in self._state.core.blocked_nodes(now).items()
             if block.end > self._asked.get(node, 0.0)
         ]
-        self._endpoint.answer = encode(wished(wishes, excludes=self._excludes))
+        self._endpoint.answer = encode(wished(wishes, excludes=self._excludes, number=self._taken_up))
 
 
 def asked_for(events: Iterable[ev.Event]) -> dict[str, float]:

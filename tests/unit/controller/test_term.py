@@ -206,6 +206,19 @@ def test_an_application_that_was_there_before(with_an_operator):
     with_an_operator(case, prepare=apply)
 
 
+def test_an_api_server_that_keeps_its_secrets_to_itself_holds_up_no_application(with_an_operator):
+    def prepare(server: ApiServer) -> None:
+        server.fault("GET", "/secrets/", 500, times=10_000)
+        apply(server, speculation={"enabled": True})
+
+    async def case(server: ApiServer, operator: Process):
+        [driver] = await until(lambda: drivers(server))
+        names = {one["name"] for one in driver["spec"]["containers"][0]["env"]}
+        assert "REKINDLE_EXCHANGE_TOKEN_SHA256" not in names
+
+    with_an_operator(case, prepare=prepare)
+
+
 def test_of_its_namespaces_only(with_an_operator):
     async def case(server: ApiServer, operator: Process):
         body = world.manifest()

@@ -83,10 +83,13 @@ def test_who_says_nothing_is_cut_off_and_keeps_nobody_out_for_long(monkeypatch, 
     monkeypatch.setattr(exchange_endpoint._Handler, "timeout", 60.0)
     endpoint = ExchangeEndpoint("127.0.0.1", 0, DIGEST, lambda: None)
     try:
-        silent = [socket.create_connection(("127.0.0.1", endpoint.port), timeout=20) for _ in range(4)]
+        silent = [
+            socket.create_connection(("127.0.0.1", endpoint.port), timeout=20)
+            for _ in range(exchange_endpoint._AT_ONCE)
+        ]
         for one in silent:
             one.sendall(b"POST /v1/exchange HTTP/1.1\r\nX: ")
-        assert [one.recv(1) for one in silent] == [b""] * 4
+        assert [one.recv(1) for one in silent] == [b""] * len(silent)
         for one in silent:
             one.close()
         assert endpoint._server._places.acquire(timeout=20)
@@ -97,10 +100,16 @@ def test_who_says_nothing_is_cut_off_and_keeps_nobody_out_for_long(monkeypatch, 
 
 
 def test_more_than_a_few_at_a_time_are_turned_away(endpoint):
-    silent = [socket.create_connection(("127.0.0.1", endpoint.port), timeout=20) for _ in range(5)]
-    assert silent[4].recv(1) == b""
+    most = exchange_endpoint._AT_ONCE
+    silent = [socket.create_connection(("127.0.0.1", endpoint.port), timeout=20) for _ in range(most + 1)]
+    assert silent[most].recv(1) == b""
     for one in silent:
         one.close()
+
+
+def test_what_was_prepared_long_ago_is_no_answer(monkeypatch, endpoint):
+    monkeypatch.setattr(exchange_endpoint, "_FRESH_SECONDS", 0.0)
+    assert ask(endpoint) == (503, b"the job master is busy")
 
 
 def test_the_port_is_free_when_it_has_ended():

@@ -126,6 +126,16 @@ class TestWishes:
     def test_a_block_of_its_own_is_one(self):
         assert self.slow().wishes() == (Wish(node="n1", seconds=60.0, cause="slow task A[3]: too slow"),)
 
+    def test_they_say_which_request_had_been_taken_up(self):
+        one = Exchanging()
+        one.hear()
+        one.endpoint.request = one.endpoint.request.model_copy(update={"number": 7})
+        one.wishes()
+        assert decode(one.endpoint.answer, ExchangeAnswer).number == 0
+        one.look()
+        one.wishes()
+        assert decode(one.endpoint.answer, ExchangeAnswer).number == 7
+
     def test_a_block_of_the_operators_is_none(self):
         one = Exchanging()
         one.hear(n1=100.0)

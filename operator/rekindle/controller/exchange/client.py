@@ -1,6 +1,7 @@
 """One POST to a job master. It runs in a driver, which is user code: what it may make us spend is bounded."""
 
 import asyncio
+from http import HTTPStatus
 
 import aiohttp
 from yarl import URL
@@ -24,11 +25,19 @@ _REASON_BYTES = 300
 
 
 class NotServed(Exception):
-    """Nobody answers on the port: the driver runs no pipeline now."""
+    """Nobody answers on the port. `is_refused`: the driver runs no pipeline now; else it may be too busy to answer."""
+
+    def __init__(self, message: str, *, is_refused: bool) -> None:
+        super().__init__(message)
+        self.is_refused = is_refused
 
 
 class Unusable(Exception):
     """Somebody answers what nothing can be made of; the text, one line, says what is wrong."""
+
+
+class NotKnown(Unusable):
+    """A job master does not know the token."""
 
 
 class ExchangeClient:
@@ -48,7 +57,8 @@ class ExchangeClient:
                 async with asyncio.timeout(_SECONDS):
                     return decode(await self._post(host, token, encode(request)), ExchangeAnswer)
             except (TimeoutError, aiohttp.ClientConnectorError) as error:
-                raise NotServed(one_line(f"{host}: {str(error) or 'no answer in time'}", _REASON_BYTES)) from None
+                why = one_line(f"{host}: {str(error) or 'no answer in time'}", _REASON_BYTES)
+                raise NotServed(why, is_refused=isinstance(error, aiohttp.ClientConnectorError)) from None
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 wrong = str(error) or type(error).__name__
                 raise Unusable(one_line(wrong, _REASON_BYTES)) from None
@@ -59,7 +69,11 @@ class ExchangeClient:
         async with self._session.post(
             url, data=body, headers=headers, timeout=_TIMEOUT, allow_redirects=False
         ) as response:
-            if response.status != 200:
+            if response.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                raise TimeoutError("its job master is busy")
+            if response.status == HTTPStatus.UNAUTHORIZED:
+                raise NotKnown(f"it answered {response.status}")
+            if response.status != HTTPStatus.OK:
                 raise ValueError(f"it answered {response.status}")
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise ValueError("the answer is compressed, which was not asked for")

@@ -6,16 +6,17 @@ executors are not drained, and its word is the evidence.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rekindle.api.application_status import ApplicationState
-from rekindle.api.operator_exchange import MOST_CAUSE, ExchangeAnswer, ExchangeRequest, WireBlock, Wish, fitting
+from rekindle.api.operator_exchange import MOST_CAUSE, ExchangeAnswer, ExchangeRequest, WireBlock, fitting
 from rekindle.controller.blocks.keeper import BlockKeeper
 from rekindle.controller.blocks.plan import ActiveBlock
 from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
-from rekindle.controller.exchange.client import ExchangeClient, NotServed, Unusable
+from rekindle.controller.exchange.client import ExchangeClient, NotKnown, NotServed, Unusable
 from rekindle.controller.exchange.tokens import ExchangeTokens
 from rekindle.controller.logs import looked_at
 from rekindle.controller.reading import state_of
@@ -40,6 +41,9 @@ _GONE_AFTER = 3
 _CHANGE_PAUSE = 0.5
 """Seconds in which the changes of an application's pods become one exchange."""
 
+_LEAST_SECONDS = 5.0
+"""A node is not blocked for less: making and lifting the block would cost more than it brings."""
+
 _CAUSE_BYTES = 300
 _ABOUT = "exchange"
 
@@ -52,12 +56,14 @@ class _Talk:
     has_answered: bool = False
     unanswered: int = 0
     excludes: bool = False
+    is_refused: bool = False
     turn: int = 0
+    told: ExchangeRequest | None = None
 
     @property
-    def is_new(self) -> bool:
-        """Whether the driver has not been asked yet."""
-        return not self.has_answered and not self.unanswered
+    def is_open(self) -> bool:
+        """Whether it is not known yet if a job master answers."""
+        return not self.has_answered and not self.is_refused and self.unanswered < _GONE_AFTER
 
     @property
     def goes_on(self) -> bool:
@@ -95,7 +101,7 @@ class Exchanges:
         """Whether a job master answers that copies slow tasks, and keeps tasks off blocked nodes, itself; or may: its
         driver is asked in a moment, and what is drained is gone."""
         talk = self._talks.get(key)
-        if talk is None or talk.is_new:
+        if talk is None or talk.is_open:
             return self._tokens.are_known
         return talk.goes_on and talk.excludes
 
@@ -127,12 +133,13 @@ class Exchanges:
         if not host or not self._keeper.is_known:  # else a job master would take its blocks for ended
             return _CHANGE_PAUSE
         nodes = {str(one.id): one.node for one in followed.executors if one.node}
+        request = self._request(talk, nodes)
         try:
-            answer = await self._client.tell(host, token, self._request(nodes))
+            answer = await self._client.tell(host, token, request)
         except (NotServed, Unusable) as problem:
             return self._not_answered(followed, talk, problem)
         self._answered(followed, talk, answer)
-        await self._take_wishes(followed, talk, answer.wishes, frozenset(nodes.values()))
+        await self._take_wishes(followed, talk, answer, frozenset(nodes.values()))
         return _ROUND_SECONDS
 
     def _token(self, followed: Followed) -> str | None:
@@ -144,15 +151,17 @@ class Exchanges:
             talk = self._talks[key] = _Talk(pod_uid)
         return talk
 
-    def _request(self, nodes: dict[str, str]) -> ExchangeRequest:
-        """Blocks of nodes where it has executors: of the others it need not know."""
-        here = set(nodes.values())
+    def _request(self, talk: _Talk, nodes: dict[str, str]) -> ExchangeRequest:
+        """Under the number of the last one where nothing has changed since, and under a later one otherwise."""
         blocks = [
             WireBlock(node=block.node, end=block.end, cause=block.cause[:MOST_CAUSE])
             for block in self._keeper.active.values()
-            if block.node in here
         ]
-        return fitting(blocks, nodes)
+        last = talk.told
+        request = fitting(blocks, nodes, last.number if last is not None else 0)
+        if request != last:
+            request = talk.told = request.model_copy(update={"number": time.time_ns()})
+        return request
 
     def _answered(self, followed: Followed, talk: _Talk, answer: ExchangeAnswer) -> None:
         if not talk.goes_on:
@@ -165,24 +174,31 @@ class Exchanges:
         went_on, talk.unanswered = talk.goes_on, talk.unanswered + 1
         if went_on and not talk.goes_on:
             log.info("its job master answers no more: %s", problem)
-        if isinstance(problem, Unusable):
+        talk.is_refused = isinstance(problem, NotServed) and problem.is_refused
+        if isinstance(problem, NotKnown) or (isinstance(problem, Unusable) and talk.has_answered):
             message = f"what its job master answers the operator cannot be used: {problem}"
             say(self._events, followed, _ABOUT, Said("Warning", "JobMasterUnanswered", message))
         log.debug("%s", problem)
         return _UNANSWERED_PAUSES[min(talk.unanswered, len(_UNANSWERED_PAUSES)) - 1]
 
     async def _take_wishes(
-        self, followed: Followed, talk: _Talk, wishes: Sequence[Wish], nodes: frozenset[str]
+        self, followed: Followed, talk: _Talk, answer: ExchangeAnswer, nodes: frozenset[str]
     ) -> None:
-        """As the operator's own evidence is taken, of nodes where the application has executors. Of those that are not
-        blocked one at an exchange, by turns: how many may be counts what is stored, which is known a moment later."""
+        """As the operator's own evidence is taken, of nodes where the application has executors.
+
+        Of those that are not blocked one at an exchange, by turns: how many may be counts what is stored, which is
+        known a moment later. None, where the job master has not taken up yet which are: its block may have been lifted.
+        """
+        if followed.settings.speculation.block_slow_node_duration <= 0:
+            return
+        wishes, is_current = answer.wishes, talk.told is not None and answer.number == talk.told.number
         for wish in wishes:
             if wish.node not in nodes:
                 message = f"{wish.node} is not blocked: no executor of the application is there"
                 say(self._events, followed, "wish", Said("Warning", "NodeBlockRefused", message), once="no executor")
         here = [wish for wish in wishes if wish.node in nodes]
         renewed = [wish for wish in here if wish.node in self._keeper.active]
-        new = [wish for wish in here if wish.node not in self._keeper.active]
+        new = [wish for wish in here if wish.node not in self._keeper.active and wish.seconds >= _LEAST_SECONDS]
         talk.turn += 1
-        for wish in renewed + ([new[talk.turn % len(new)]] if new else []):
+        for wish in renewed + ([new[talk.turn % len(new)]] if new and is_current else []):
             await self._acting.take(followed, AskForBlock(wish.node, one_line(wish.cause, _CAUSE_BYTES), wish.seconds))

@@ -29,6 +29,8 @@ class ExchangeTokens:
         """Where the Secret is."""
         self._kube, self._namespace, self._name = kube, namespace, name
         self._key: bytes | None = None
+        self.are_tried = asyncio.Event()
+        """Set when the key was asked for once: who waits for more may wait for ever."""
 
     async def load(self) -> None:
         """Find the key, or make it. Where that is refused there are no tokens, and job masters hear of no blocks."""
@@ -41,6 +43,8 @@ class ExchangeTokens:
                 return
             except KubeError as error:
                 log.warning("Secret %s cannot be asked for, again in %g s: %s", self._name, _PAUSE, error)
+            finally:
+                self.are_tried.set()
             await asyncio.sleep(_PAUSE)
 
     @property

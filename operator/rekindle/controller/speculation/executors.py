@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rekindle.controller.clock import parse_time
 from rekindle.controller.resources import Object, labels_of, uid_of
 from rekindle.controller.speculation.clone import EXECUTOR_ID, LABEL_DUPLICATE
 
@@ -33,6 +34,9 @@ class Executor:
     grace: int = 0
     """Seconds that it has to end, of one that is terminating."""
 
+    told_at: float = 0.0
+    """When it was told to end (epoch seconds), of one that is terminating."""
+
     @property
     def is_live(self) -> bool:
         """Whether it runs or will, and takes tasks."""
@@ -60,6 +64,7 @@ def _phase(pod: Object) -> str:
 
 
 def _executor(pod: Object) -> Executor:
+    ends, grace = pod["metadata"].get("deletionTimestamp"), int(pod["metadata"].get("deletionGracePeriodSeconds") or 0)
     return Executor(
         id=int(labels_of(pod)[EXECUTOR_ID]),
         pod=str(pod["metadata"]["name"]),
@@ -69,5 +74,6 @@ def _executor(pod: Object) -> Executor:
         is_terminating="deletionTimestamp" in pod["metadata"],
         is_duplicate=LABEL_DUPLICATE in labels_of(pod),
         profile=labels_of(pod).get(_PROFILE, "0"),
-        grace=int(pod["metadata"].get("deletionGracePeriodSeconds") or 0),
+        grace=grace,
+        told_at=parse_time(ends) - grace if ends else 0.0,
     )

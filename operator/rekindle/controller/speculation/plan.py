@@ -19,6 +19,9 @@ from rekindle.core.skew import Blame
 START_SECONDS = 20.0
 """What an executor takes to start, about: less work than this, and a duplicate comes too late."""
 
+MOVE_SECONDS = 30.0
+"""What a drained executor is given to move its blocks, before it is ended with its tasks."""
+
 
 @dataclass(frozen=True, slots=True)
 class AskForBlock:
@@ -72,6 +75,7 @@ class Situation:
         copies_itself: a job master copies slow tasks, keeps new ones off blocked nodes, and asks for blocks.
         is_answered: the driver has just told what runs. One that does not may be about to end.
         evacuates: the application allows that its executors on slow nodes are ended.
+        now: epoch seconds.
     """
 
     executors: Sequence[Executor]
@@ -86,6 +90,7 @@ class Situation:
     is_answered: bool
     is_dry_run: bool = False
     evacuates: bool = False
+    now: float = 0.0
     copies_itself: bool = False
 
 
@@ -118,7 +123,7 @@ def _drains(there: Situation) -> list[Step]:
     for one in there.executors:
         if one.node not in there.blocked or not one.is_running:
             continue
-        at_once = there.blocked[one.node] or (one.is_drained and one.node in evacuated)
+        at_once = there.blocked[one.node] or one in evacuated
         if there.copies_itself and not at_once:
             continue
         if one.is_live and left[one.profile] > 0:
@@ -129,15 +134,22 @@ def _drains(there: Situation) -> list[Step]:
     return found
 
 
-def _evacuated(there: Situation) -> set[str]:
-    """Nodes whose tasks need not end: it is proven that they are slow, and there is room for what runs there."""
+def _evacuated(there: Situation) -> list[Executor]:
+    """Those whose tasks need not end: it is proven that their node is slow, they had time to give away what others may
+    fetch from them, and there is room elsewhere: as many executors as there were, or no task that waits for a slot."""
     if not there.evacuates:
-        return set()
-    drained = [one for one in there.executors if one.node in there.blocked and one.is_drained]
-    duplicates = [one for one in _elsewhere(there) if one.is_duplicate]
-    if there.waiting_seconds and len(duplicates) < len(drained):
-        return set()
-    return {one.node for one in _of_nodes(there) if one.is_proven}
+        return []
+    proven = {one.node for one in _of_nodes(there) if one.is_proven}
+    elsewhere = Counter(one.profile for one in _elsewhere(there))
+    originals = Counter(one.profile for one in there.executors if not one.is_duplicate)
+    return [
+        one
+        for one in there.executors
+        if one.is_drained
+        and one.node in proven
+        and there.now >= one.told_at + MOVE_SECONDS
+        and elsewhere[one.profile] >= (originals[one.profile] if there.waiting_seconds else 1)
+    ]
 
 
 def _elsewhere(there: Situation) -> list[Executor]:

@@ -92,7 +92,7 @@ class PodMetrics:
 
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
-        self._not_before = 0.0
+        self._not_before: dict[str, float] = {}  # [selector, or empty for all -> monotonic time]
         self._said: set[str] = set()
 
     def of_driver(self, driver: Object, executors: Callable[[], Iterable[Executor]]) -> AskForUses:
@@ -108,17 +108,21 @@ class PodMetrics:
 
     async def uses(self, namespace: str, selector: str) -> Mapping[str, CpuUse]:
         """[pod -> what it used], of those that the selector selects; empty where nothing can be told."""
-        if time.monotonic() < self._not_before:
+        now = time.monotonic()
+        self._not_before = {about: until for about, until in self._not_before.items() if until > now}
+        about = f"{namespace}/{selector}"
+        if self._not_before.keys() & {"", about}:
             return {}
         try:
             raw = await self._kube.read(POD_METRICS, namespace, selector, seconds=_SECONDS, most_bytes=_MOST_BYTES)
             told = _PodMetricsList.model_validate_json(raw).items
             return {one.metadata.name: one.use() for one in told if one.containers}
         except KubeError as error:
+            about = "" if isinstance(error, Gone) else about
             self._say(*_reason(error), namespace)
         except ValidationError as error:
             self._say("answer", f"the answer cannot be used: {problems(error, _PodMetricsList)[0]}", namespace)
-        self._not_before = time.monotonic() + _REFUSED_PAUSE
+        self._not_before[about] = time.monotonic() + _REFUSED_PAUSE
         return {}
 
     def _say(self, kind: str, why: str, namespace: str) -> None:

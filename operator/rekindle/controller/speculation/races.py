@@ -4,11 +4,14 @@ A race is a task of which several attempts run, and it is over when none of them
 for all races that are over by then, so that each is counted once.
 """
 
+import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rekindle.controller.speculation.spark_rest import Task
 from rekindle.controller.speculation.stages import ended_at
+
+_MOST_ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +42,15 @@ class Races:
         """Whether there are races of which it is to be asked who won."""
         return bool(self._over)
 
-    @property
-    def are_there(self) -> bool:
-        """Whether any is not counted yet."""
-        return bool(self._runners)
-
     def see(self, running: Iterable[Task]) -> None:
-        """All tasks of the stage that run now."""
+        """All tasks of the stage that run now. Of a task's attempts the newest are kept: a driver may tell of any."""
         now: dict[int, dict[int, Task]] = {}
         for task in running:
             now.setdefault(task.index, {})[task.attempt] = task
         for index, attempts in now.items():
             if index in self._runners or any(one.speculative for one in attempts.values()):
-                self._runners.setdefault(index, {}).update(attempts)
+                known = self._runners.get(index, {}) | attempts
+                self._runners[index] = {number: known[number] for number in heapq.nlargest(_MOST_ATTEMPTS, known)}
         self._over = self._runners.keys() - now.keys()
 
     def stop(self) -> None:

@@ -226,6 +226,7 @@ class SpeculativeScheduler:
             is_answered=seen is not None,
             is_dry_run=self._keeper.is_dry_run,
             evacuates=settings.speculation.on_slow_node == "MarkBlockedAndEvacuateTasks",
+            now=time.time(),
             copies_itself=self.copies_itself(key_of(followed.body)),
         )
 

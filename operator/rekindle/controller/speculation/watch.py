@@ -9,6 +9,7 @@ may have finished: no task is taken to be shorter than the shortest so far.
 What pods use is asked for where it could change who is blamed.
 """
 
+import asyncio
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,15 @@ from statistics import median
 from rekindle.api.settings import CoreOptions
 from rekindle.controller.speculation.cpu import AskForUses, CpuWitness, Suspect, nobody_tells
 from rekindle.controller.speculation.races import RaceCounts, Races
-from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task, TaskStatus
+from rekindle.controller.speculation.spark_rest import (
+    Address,
+    DriverUnanswered,
+    SparkRest,
+    Stage,
+    StageKey,
+    Task,
+    TaskStatus,
+)
 from rekindle.controller.speculation.stages import NOWHERE, FinishedPart, SeenStage, SeenStages, ended_at, work_of
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
@@ -34,6 +43,10 @@ log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 30.0
 _BEFORE_THE_GATE = 15.0
 """Seconds after which running tasks are asked for again that may be old enough, though the gate is not passed."""
+
+_CLOCK_SECONDS = 60.0
+_BETWEEN_COUNTS, _COUNT_SECONDS = 10.0, 5.0
+"""Seconds between two counts of a stage's races, and that a count may take."""
 
 _PAGE = 2000
 _MOST_ASKED_FOR = 20_000
@@ -102,6 +115,8 @@ class _KnownStage:
     """No task can have run for the lower bound before."""
 
     races: Races = field(default_factory=Races)
+    settled_at: float = -math.inf
+    """When races of it were last counted."""
 
     learned_at: float = -math.inf
     """When its finished tasks were last asked for, by the driver's clock."""
@@ -162,6 +177,7 @@ class DriverWatch:
             self._bound = options.node_aware.lower_bound
         self._stages: dict[StageKey, _KnownStage] = {}
         self._places = _Places()
+        self._looked_at = -math.inf
         self._has_said = False
         self.counts = RaceCounts()
         """Of all races that are over."""
@@ -172,17 +188,12 @@ class DriverWatch:
         Raises DriverUnanswered, and StreamingSeen.
         """
         stages = await self._rest.stages(self._address, self._application_id)
-        self._driver_clock = stages.driver_clock or 0.0
-        now += self._driver_clock
+        now = self._by_its_clock(now, stages.driver_clock or 0.0)
         if (batch := next((one for one in stages.found if one.is_streaming), None)) is not None:
             raise StreamingSeen(f"stage {batch.key} is of a streaming query")
         running = self._followed(stages.found)
-        await self._settle_ended(running)
-        self._stages = {stage.key: self._stages.get(stage.key, _KnownStage()) for stage in running}
-        if nodes != self._places.now or len(running) > 1:
-            self._places.change(nodes)
-            for memory in self._stages.values():
-                memory.quiet_until = 0.0
+        over = self._ended_races(running)
+        self._remember(running, nodes)
         delays = [_LONGEST_PAUSE, max(self._bound, self._interval)]
         seen: list[SeenStage] = []
         is_quiet = True
@@ -194,8 +205,9 @@ class DriverWatch:
             tasks = await self._tasks(stage.key, stage.tasks, "running")
             memory = self._stages[stage.key]
             memory.races.see(tasks)
-            if memory.races.are_over:
-                await self._settle(stage.key, stage.tasks, memory.races)
+            if memory.races.are_over and now >= memory.settled_at + _BETWEEN_COUNTS:
+                memory.settled_at = now
+                over.append((stage.key, stage.tasks, memory.races))
             memory.asked_at, memory.not_before = now, self._bound + min([now, *(one.launched_at for one in tasks)])
             if stage.finished < self._gate(stage):
                 delays.append(self._wait_for(stage, now))
@@ -208,9 +220,27 @@ class DriverWatch:
             if is_quiet and len(running) == 1:  # another one's tasks may tell that these began on cold nodes
                 memory.quiet_until = now + next_in
         slow = [] if is_quiet else await self._find(running, seen, nodes, now)
+        for key, size, races in over:
+            self.counts += races.settle(await self._ended(key, size))
         vertices = len({one.task for one in slow})
         delay = self._interval if slow else max(min(delays), self._interval)
         return Seen(tuple(slow), vertices, delay, sum(map(self._waiting_seconds, running)))
+
+    def _by_its_clock(self, now: float, ahead: float) -> float:
+        """Now as the driver has it. Where its clock was set back, what was to be at some time is not known any more."""
+        self._driver_clock, now = ahead, now + ahead
+        if now < self._looked_at - _CLOCK_SECONDS:
+            self._stages = {}
+        self._looked_at = now
+        return now
+
+    def _remember(self, running: Iterable[Stage], nodes: Mapping[str, str]) -> None:
+        """These stages alone, and what executors are where."""
+        self._stages = {stage.key: self._stages.get(stage.key, _KnownStage()) for stage in running}
+        if nodes != self._places.now or len(self._stages) > 1:
+            self._places.change(nodes)
+            for memory in self._stages.values():
+                memory.quiet_until = 0.0
 
     @property
     def _interval(self) -> float:
@@ -259,17 +289,21 @@ class DriverWatch:
             return as_of == 0
         return 2 * stage.finished >= 3 * as_of and stage.finished + stage.running >= 2 * as_of
 
-    async def _settle_ended(self, running: Sequence[Stage]) -> None:
+    def _ended_races(self, running: Sequence[Stage]) -> list[tuple[StageKey, int, Races]]:
         """Races of stages that have ended since."""
-        gone = self._stages.keys() - {stage.key for stage in running}
-        for key in gone:
-            if (races := self._stages[key].races).are_there:
-                races.stop()
-                await self._settle(key, _MOST_ASKED_FOR, races)
+        gone = {key: self._stages[key].races for key in self._stages.keys() - {stage.key for stage in running}}
+        for races in gone.values():
+            races.stop()
+        return [(key, _MOST_ASKED_FOR, races) for key, races in gone.items() if races.are_over]
 
-    async def _settle(self, key: StageKey, tasks: int, races: Races) -> None:
-        ended = [*await self._tasks(key, tasks, "success"), *await self._tasks(key, tasks, "killed")]
-        self.counts += races.settle(ended)
+    async def _ended(self, key: StageKey, tasks: int) -> list[Task]:
+        """Nothing where the driver does not tell: the count of races is not worth a look for what is slow."""
+        try:
+            async with asyncio.timeout(_COUNT_SECONDS):
+                return [*await self._tasks(key, tasks, "success"), *await self._tasks(key, tasks, "killed")]
+        except (DriverUnanswered, TimeoutError) as problem:
+            log.debug("races of stage %s are not counted: %s", key, problem)
+            return []
 
     async def _tasks(self, key: StageKey, tasks: int, status: TaskStatus) -> list[Task]:
         """Of the stage `key`, which has so many tasks."""

@@ -76,7 +76,14 @@ def exchanging(monkeypatch, case: Case, *, digest: str | None = None, mode: Bloc
 
 
 def answered(endpoint: ExchangeEndpoint, *wishes: Wish) -> None:
-    endpoint.answer = encode(wished(list(wishes), excludes=True))
+    """The job master has prepared this, and does so again for each request that it takes up."""
+
+    def take_up() -> None:
+        number = endpoint.request.number if endpoint.request is not None else 0
+        endpoint.answer = encode(wished(list(wishes), excludes=True, number=number))
+
+    endpoint._heard = take_up
+    take_up()
 
 
 def told(endpoint: ExchangeEndpoint) -> dict[str, float]:
@@ -84,7 +91,7 @@ def told(endpoint: ExchangeEndpoint) -> dict[str, float]:
 
 
 @pytest.mark.requirement("S3-9", "S3-14")
-def test_a_job_master_hears_of_blocks_of_nodes_where_its_executors_are_until_they_end(monkeypatch):
+def test_a_job_master_hears_of_blocks_until_they_end(monkeypatch):
     async def case(stage: Exchanging, endpoint: ExchangeEndpoint) -> None:
         await until(lambda: endpoint.request is not None and len(endpoint.request.nodes) == 3)
         assert endpoint.request is not None
@@ -184,6 +191,25 @@ def test_an_operator_that_begins_tells_of_no_block_s_end_before_it_knows_the_blo
                 assert told(endpoint)
 
     before_work(monkeypatch, prepared)
+
+
+@pytest.mark.requirement("S3-14")
+def test_a_wish_from_before_a_block_was_lifted_blocks_nothing(monkeypatch):
+    async def case(stage: Exchanging, endpoint: ExchangeEndpoint) -> None:
+        endpoint.answer = encode(wished([Wish(node="n1", seconds=20.0, cause="slow")], excludes=True, number=7))
+        await until(lambda: KEY in stage.exchanges._talks and stage.exchanges._talks[KEY].turn > 3)
+        assert stage.server.all(NODE_BLOCK) == []
+
+    exchanging(monkeypatch, case)
+
+
+def test_a_wish_for_a_moment_blocks_nothing(monkeypatch):
+    async def case(stage: Exchanging, endpoint: ExchangeEndpoint) -> None:
+        answered(endpoint, Wish(node="n1", seconds=0.1, cause="slow"))
+        await until(lambda: KEY in stage.exchanges._talks and stage.exchanges._talks[KEY].turn > 3)
+        assert stage.server.all(NODE_BLOCK) == []
+
+    exchanging(monkeypatch, case)
 
 
 def test_a_driver_that_runs_no_pipeline_is_not_told_of(monkeypatch):

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from rekindle.controller.speculation.executors import Executor
-from rekindle.controller.speculation.plan import AskForBlock, Drain, Duplicate, Remove, Situation, steps_for
+from rekindle.controller.speculation.plan import (
+    MOVE_SECONDS,
+    AskForBlock,
+    Drain,
+    Duplicate,
+    Remove,
+    Situation,
+    steps_for,
+)
 from rekindle.controller.speculation.watch import SlowTask
 from rekindle.core.skew import Blame
 
@@ -121,7 +129,8 @@ class TestEvacuation:
 
     def step(self, *others: Executor, is_proven: bool = True, **more: Any) -> list[Any]:
         tasks = [replace(slow(), is_proven=is_proven)]
-        found = steps(self.DRAINING, E2, E3, *others, slow=tasks, blocked={"n1": False}, **{"evacuates": True, **more})
+        more = {"evacuates": True, "now": MOVE_SECONDS, **more}
+        found = steps(self.DRAINING, E2, E3, *others, slow=tasks, blocked={"n1": False}, **more)
         return [one for one in found if isinstance(one, Drain)]
 
     def test_once_the_duplicate_runs_the_executor_ends(self):
@@ -130,6 +139,20 @@ class TestEvacuation:
     def test_not_before(self):
         assert self.step() == []
         assert self.step(executor(FIRST, "n2", pending=True)) == []
+
+    def test_not_before_it_had_time_to_move_what_others_fetch(self):
+        assert self.step(COPY, now=MOVE_SECONDS - 0.1) == []
+
+    def test_duplicates_that_stand_for_others_are_no_room(self):
+        """Of four two are drained, and one duplicate runs."""
+        assert self.step(executor(4, "n1", terminating=True), COPY) == []
+
+    def test_not_where_all_others_are_gone(self):
+        tasks = [replace(slow(), is_proven=True)]
+        more = {"evacuates": True, "now": MOVE_SECONDS, "waiting_seconds": 0.0}
+        assert steps(self.DRAINING, slow=tasks, blocked={"n1": False}, instances=None, **more) == [
+            AskForBlock("n1", "slow task stage 1.0[7]: running for 9 s")
+        ]
 
     def test_without_one_where_no_task_waits_for_a_slot(self):
         assert self.step(waiting_seconds=0.0) == [Drain(self.DRAINING, at_once=True)]

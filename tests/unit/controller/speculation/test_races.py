@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rekindle.controller.speculation.races import RaceCounts
+from rekindle.controller.speculation.races import RaceCounts, Races
 from rekindle.controller.speculation.spark_rest import DriverUnanswered
 from tests.unit.controller.speculation.scripted_driver import NEVER, Attempt, ScriptedDriver, Watched, took
 
@@ -55,7 +55,7 @@ def test_a_race_that_nobody_wins_counts_nothing():
     assert counts(race(*killed), 80.0, 102.0) == [(0, 0)] * 2
 
 
-def test_who_won_is_asked_again_where_the_driver_did_not_answer(monkeypatch):
+def test_a_driver_that_does_not_tell_who_won_tells_what_is_slow_all_the_same(monkeypatch):
     watched = race(*COPY_WINS)
     watched.look(80.0)
     answers = watched.driver.tasks
@@ -65,9 +65,15 @@ def test_who_won_is_asked_again_where_the_driver_did_not_answer(monkeypatch):
             raise DriverUnanswered("it is busy")
         return await answers(address, application_id, stage, status, **page)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(watched.driver, "tasks", busy)
-        with pytest.raises(DriverUnanswered):
-            watched.look(102.0)
-    watched.look(103.0)
-    assert watched.counts == RaceCounts(1, 101.0)
+    monkeypatch.setattr(watched.driver, "tasks", busy)
+    assert watched.slow(211.0) == ["stage 1.0[4]"]
+    assert watched.counts == RaceCounts()
+
+
+def test_of_a_task_with_ever_new_attempts_a_few_are_kept():
+    races = Races()
+    for number in range(100):
+        races.see([Attempt(3, 0.0, number=number).task(1.0)])
+    races.see([])
+    ended = [Attempt(3, 0.0, 10.0, number=number, killed=number < 99).task(20.0) for number in range(100)]
+    assert races.settle(ended) == RaceCounts(1, 70.0)

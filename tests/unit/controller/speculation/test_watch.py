@@ -71,6 +71,12 @@ class TestWhatIsAsked:
         watched.nodes = {"1": "n1", "2": "n2"}
         assert watched.asks(27.0) == ["stages", "running 1.0"]
 
+    def test_at_once_of_a_driver_whose_clock_was_set_back(self):
+        watched = Watched(ScriptedDriver().stage(*took(10, 10, 10), Attempt(3, 1000.0)), baselineLowerBound="60s")
+        assert watched.asks(1000.0) == ["stages", "running 1.0", "success 1.0"]
+        watched.driver.stage(*took(10, 10, 10), Attempt(3, 0.0))
+        assert watched.slow(100.0) == ["stage 1.0[3]"]
+
     def test_nothing_of_stages_that_do_not_run(self):
         driver = straggler(10, 10, 10).stage(*took(10, 10, 10), Attempt(3, 0.0), ends=100.0)
         assert Watched(driver).asks(100.0) == ["stages"]
