@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from rekindle.controller.speculation.detection import SlowTask
 from rekindle.controller.speculation.executors import Executor
-from rekindle.controller.speculation.watch import SlowTask
 from rekindle.core.ids import NO_NODE
 from rekindle.core.skew import Blame
 

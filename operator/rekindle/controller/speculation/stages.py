@@ -32,6 +32,11 @@ class SeenStage:
     tasks: Mapping[ExecutionAttemptID, Task]
     typical: Typical
 
+    @property
+    def name(self) -> str:
+        """Of its job vertex."""
+        return self.vertex.job_vertex.name
+
 
 @dataclass(frozen=True, slots=True)
 class SeenStages:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rekindle.controller.speculation import watch as module
+from rekindle.controller.speculation import driver_questions as module
 from rekindle.controller.speculation.spark_rest import StageKey
 from tests.unit.controller.speculation.scripted_driver import Attempt, ScriptedDriver, Watched, straggler, took
 
@@ -22,7 +22,7 @@ def test_all_have_finished_by_its_count_while_one_makes_again_what_was_lost():
 def test_the_finished_tasks_that_are_told_stand_for_all_where_a_driver_keeps_only_some(monkeypatch):
     """Or where there are more than are asked for."""
     monkeypatch.setattr(module, "_PAGE", 2)
-    monkeypatch.setattr(module, "_MOST_ASKED_FOR", 4)
+    monkeypatch.setattr(module, "MOST_ASKED_FOR", 4)
     watched = Watched(straggler(*[100.0] * 7))
     assert watched.slow(149.9) == []
     (slow,) = watched.look(150.0).slow
@@ -43,7 +43,7 @@ def test_stages_of_more_tasks_than_there_is_room_for_are_passed_over_and_that_is
 
 
 def test_so_are_those_that_have_too_many_together(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_FOLLOWED", 9)
+    monkeypatch.setattr("rekindle.controller.speculation.watch._MOST_FOLLOWED", 9)
     driver = ScriptedDriver()
     for number in (1, 2, 3):
         driver.stage(*took(10, 10, 10), Attempt(3, 0.0), key=StageKey(number, 0))

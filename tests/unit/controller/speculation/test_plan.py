@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rekindle.controller.speculation.detection import SlowTask
 from rekindle.controller.speculation.executors import Executor
 from rekindle.controller.speculation.plan import (
     MOVE_SECONDS,
@@ -17,7 +18,6 @@ from rekindle.controller.speculation.plan import (
     Situation,
     steps_for,
 )
-from rekindle.controller.speculation.watch import SlowTask
 from rekindle.core.skew import Blame
 
 FIRST = 1_000_000

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from rekindle.controller.speculation import watch as module
+from rekindle.controller.speculation import driver_questions as module
+from rekindle.controller.speculation.detection import SlowTask
 from rekindle.controller.speculation.spark_rest import DriverUnanswered, StageKey
-from rekindle.controller.speculation.watch import SlowTask
 from rekindle.core.skew import Blame
 from rekindle.core.witness import CpuUse
 from tests.unit.controller.speculation.scripted_driver import NEVER, Attempt, ScriptedDriver, Watched, straggler, took
