@@ -116,7 +116,7 @@ class StandInDriver:
         runs = end > since or (executor == self.frozen and began + end > self.frozen_at)
         read = READS // 2 if runs else READS
         took = None if runs else round(end - start, 3)
-        return Task(index, 0, round(began + start, 3), took, str(executor), runs, False, read, read // 100)
+        return Task(index, 0, round(began + start, 3), took, str(executor), runs, False, read, read // 100, not runs)
 
 
 class StandInDrivers:

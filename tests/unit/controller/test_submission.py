@@ -214,7 +214,7 @@ def test_a_driver_that_may_run_a_pipeline_is_told_where_to_answer_the_operator()
     env = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert env["REKINDLE_EXCHANGE_TOKEN_SHA256"] == "digest"
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    assert ports["exchange"] == int(env["REKINDLE_EXCHANGE_PORT"] or 0)
+    assert ports["rekindle-xchg"] == int(env["REKINDLE_EXCHANGE_PORT"] or 0)
     assert len(set(ports.values())) == len(ports)
 
 
@@ -223,5 +223,5 @@ def test_one_whose_slow_tasks_nobody_looks_for_is_not():
         driver_that_may_be_a_pipeline(enabled=False),
         spark_container(made(speculation={"enabled": True})["Pod"]),
     ):
-        assert "exchange" not in {port["name"] for port in container["ports"]}
+        assert "rekindle-xchg" not in {port["name"] for port in container["ports"]}
         assert not any(variable["name"].startswith("REKINDLE") for variable in container["env"])
