@@ -41,6 +41,7 @@ from typing import Any, Self
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.on_kubernetes import application
+from benchmarks.on_kubernetes.command_line import exit_code, positive
 from benchmarks.on_kubernetes.fleet import Standing
 from benchmarks.on_kubernetes.processes import OperatorProcess
 from benchmarks.on_kubernetes.stand_in_drivers import (
@@ -52,8 +53,9 @@ from benchmarks.on_kubernetes.stand_in_drivers import (
 )
 from benchmarks.results import ResultsFile, Run, Value, core_seconds, markdown, ratio, spread
 from rekindle.api.settings import CoreOptions, RekindleSettings
+from rekindle.controller.affinity import HOSTNAME
 from rekindle.controller.informer import Informer
-from rekindle.controller.kube import Kube, KubeError
+from rekindle.controller.kube import Kube
 from rekindle.controller.resources import EVENT, NODE, Object, labels_of
 from rekindle.controller.speculation.stages import SeenStages, seen_stage
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
@@ -61,6 +63,7 @@ from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTas
 from rekindle.local.watchdog import Watchdog
 from tests.kind.processes import Failed, say
 from tests.unit.controller.api_server import ApiServer
+from tests.unit.controller.blocks import objects
 
 RESULTS = Path(__file__).resolve().parents[1] / ".build" / "bench" / "following.json"
 SCENARIO, NAMESPACE = "following", "bench-following"
@@ -132,7 +135,7 @@ async def measured(contender: str, number: int, options: argparse.Namespace, wat
         FollowedFleet(api.kube, drivers, speculation) as fleet,
     ):
         for one in range(NODES):
-            api.make(NODE, "", _node(f"node-{one}"))
+            api.make(NODE, "", objects.node(f"node-{one}", labels={HOSTNAME: f"node-{one}"}))
         with tempfile.NamedTemporaryFile("w", suffix=".json") as kubeconfig:
             kubeconfig.write(api.kubeconfig())
             kubeconfig.flush()
@@ -236,12 +239,6 @@ def slow_from(driver: StandInDriver, number: int, options: CoreOptions, seen_at:
     return high
 
 
-def _node(name: str) -> Object:
-    ready = {"type": "Ready", "status": "True"}
-    labels = {"kubernetes.io/hostname": name}
-    return {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": {"conditions": [ready]}}
-
-
 def table(runs: Sequence[Run]) -> str:
     """Medians and ranges; the reactions of all rounds together."""
     details: list[tuple[str, Value]] = [
@@ -317,12 +314,6 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
-
-
 def main() -> int:
     options = make_parser().parse_args()
     try:
@@ -330,18 +321,6 @@ def main() -> int:
     except BaseException as error:
         return exit_code(error)
     return 0
-
-
-def exit_code(error: BaseException) -> int:
-    """What an error means to who called; one that nobody foresaw is raised again."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
-        return 130 if isinstance(error, KeyboardInterrupt) else 143
-    if not isinstance(error, Failed | KubeError):
-        raise error
-    print(f"following.py: {error}", file=sys.stderr)
-    return 1
 
 
 if __name__ == "__main__":

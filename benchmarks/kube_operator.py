@@ -39,10 +39,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.on_kubernetes.application import EXECUTORS, spark_submit_of
 from benchmarks.on_kubernetes.cluster import check_undisturbed, namespace, prepared, why_not
+from benchmarks.on_kubernetes.command_line import exit_code, positive
 from benchmarks.on_kubernetes.fleet import Fleet, Lives, Standing
 from benchmarks.on_kubernetes.processes import Child, OperatorProcess, adopt_orphans, total
 from benchmarks.results import markdown
-from rekindle.controller.kube import Kube, KubeError
+from rekindle.controller.kube import Kube
 from rekindle.local.watchdog import Watchdog
 from tests.kind.kubectl import kubeconfig, kubectl
 from tests.kind.processes import Failed, say
@@ -309,12 +310,6 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
-
-
 def main() -> int:
     options = make_parser().parse_args()
     names = options.only or list(SCENARIOS)
@@ -328,18 +323,6 @@ def main() -> int:
     except BaseException as error:
         return exit_code(error)
     return 0
-
-
-def exit_code(error: BaseException) -> int:
-    """What an error means to who called; one that nobody foresaw is raised again."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    if isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
-        return 130 if isinstance(error, KeyboardInterrupt) else 143
-    if not isinstance(error, Failed | KubeError):
-        raise error
-    print(f"kube_operator.py: {error}", file=sys.stderr)
-    return 1
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ from benchmarks.bench import interleaved
 from benchmarks.data import tpch_data
 from benchmarks.on_kubernetes.apps.work import steps_per_second
 from benchmarks.on_kubernetes.beside_slow_node import PREFIX, Bench, run_once
+from benchmarks.on_kubernetes.command_line import positive
 from benchmarks.on_kubernetes.contenders import (
     CONTENDERS,
     HOLD,
@@ -202,20 +203,14 @@ def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--scenario", choices=list(SCENARIOS), required=True, help="one of those above")
-    add("--rounds", type=_positive, default=1, help="how often each contender runs (default: %(default)s)")
+    add("--rounds", type=positive, default=1, help="how often each contender runs (default: %(default)s)")
     add("--contenders", nargs="+", choices=list(CONTENDERS), metavar="NAME", help="only these (default: all)")
-    add("--seconds", type=_positive, default=60, help="a healthy run computes for so long (default: %(default)s)")
-    add("--deadline", type=_positive, default=1200, help="seconds after which a run failed (default: %(default)s)")
+    add("--seconds", type=positive, default=60, help="a healthy run computes for so long (default: %(default)s)")
+    add("--deadline", type=positive, default=1200, help="seconds after which a run failed (default: %(default)s)")
     add("--folder", type=Path, default=_BUILD, help="where results and logs go (default: .build/bench)")
     add("--markdown", type=Path, metavar="FILE", help="write the table there too")
     add("--debug", action="store_true", help="the operator logs each of its looks")
     return parser
-
-
-def _positive(text: str) -> int:
-    if (number := int(text)) < 1:
-        raise ValueError
-    return number
 
 
 def chosen(options: argparse.Namespace) -> list[str]:

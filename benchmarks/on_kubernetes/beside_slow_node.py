@@ -24,6 +24,7 @@ from benchmarks.on_kubernetes.nodes import Places, hold, places, release, undone
 from benchmarks.on_kubernetes.outcome import Note, Told, notes_of
 from tests.cluster.api import Application, items
 from tests.cluster.deployment import JOBS, NAMESPACE
+from tests.cluster.node_blocks import blocks, marked_nodes
 from tests.kind import kubelet, levers
 from tests.kind.cluster import WORKERS
 from tests.kind.kubectl import kubectl
@@ -178,15 +179,10 @@ def clear(app: Application, bench: Bench) -> None:
     app.delete(wait=False)
     pods = f"rekindle.dev/application={app.name}"
     bench.wait(f"the end of the pods of {app.name}", lambda: not items("pods", JOBS, pods), _GONE_SECONDS)
-    names = [
-        block["metadata"]["name"]
-        for block in json.loads(kubectl("get", "nodeblocks", "-o", "json"))["items"]
-        if app_of(block) == {f"{JOBS}/{app.name}"}
-    ]
+    names = [block["metadata"]["name"] for block in blocks() if app_of(block) == {f"{JOBS}/{app.name}"}]
     if names:
         kubectl("delete", "nodeblocks", *names, "--ignore-not-found")
-        marked = ("get", "nodes", "-l", "rekindle.dev/blocked", "-o", "name")
-        bench.wait("no marked nodes", lambda: not kubectl(*marked).strip(), _GONE_SECONDS)
+        bench.wait("no marked nodes", lambda: not marked_nodes(), _GONE_SECONDS)
 
 
 def app_of(block: dict[str, Any]) -> set[str]:

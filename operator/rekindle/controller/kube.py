@@ -13,6 +13,8 @@ from urllib.request import getproxies_environment
 import aiohttp
 from kubernetes.aio import client, config
 
+from rekindle.controller import bounded
+from rekindle.controller.bounded import TooLarge
 from rekindle.controller.resources import Object, Resource
 
 _CALL_SECONDS = 15.0
@@ -106,12 +108,11 @@ class Kube:
         path = resource.path(namespace)
         response = await self._send("GET", path, query={"labelSelector": selector}, timeout=seconds)
         try:
-            raw = await self._read(response, most_bytes)
+            return await self._read(response, most_bytes)
+        except TooLarge as error:
+            raise Unavailable(0, f"GET {path}: {error}") from None
         finally:
             response.close()
-        if len(raw) > most_bytes:
-            raise Unavailable(0, f"GET {path}: the answer is too large: more than {most_bytes} bytes")
-        return raw
 
     async def create(self, resource: Resource, namespace: str | None, body: Object, *, dry_run: bool = False) -> Object:
         """Make the object; an unknown field in it is refused. Raises Taken, Refused. `dry_run`: only say whether."""
@@ -240,14 +241,9 @@ class Kube:
         return response
 
     async def _read(self, response: aiohttp.ClientResponse, most_bytes: int | None = None) -> bytes:
-        """All of it, or a little more than `most_bytes`."""
-        body = bytearray()
+        """All of it. Raises TooLarge where it is more than `most_bytes`."""
         try:
-            async for chunk in response.content.iter_any():
-                body += chunk
-                if most_bytes is not None and len(body) > most_bytes:
-                    break
-            return bytes(body)
+            return await response.read() if most_bytes is None else await bounded.body(response, most_bytes)
         except (TimeoutError, aiohttp.ClientError) as error:
             raise Unavailable(0, f"the answer broke off: {error or type(error).__name__}") from None
 

@@ -10,7 +10,7 @@ import heapq
 import itertools
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -29,6 +29,11 @@ class Statistics:
     failures: int = 0
     last_progress: float = field(default_factory=time.monotonic)
     """Monotonic time at which a look last came to its own end, or the queue was last empty."""
+
+
+def nth_pause(pauses: Sequence[float], times: int) -> float:
+    """Seconds to wait after something has failed so often in a row; the last of them from then on."""
+    return pauses[min(times, len(pauses)) - 1]
 
 
 class WorkQueue(Generic[K]):

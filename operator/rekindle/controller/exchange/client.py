@@ -15,12 +15,13 @@ from rekindle.api.operator_exchange import (
     decode,
     encode,
 )
+from rekindle.controller import bounded
+from rekindle.controller.bounded import TooLarge
 from rekindle.controller.speculation.spark_rest import driver_session
 from rekindle.controller.speculation.spark_wire import one_line
 
 _SECONDS = 5.0
 _TIMEOUT = aiohttp.ClientTimeout(sock_connect=2.0)
-_CHUNK = 64 * 1024
 _REASON_BYTES = 300
 
 
@@ -41,29 +42,28 @@ class NotKnown(Unusable):
 
 
 class ExchangeClient:
-    """Connections to job masters; at most `at_once` at a time. Make it in a running loop, and close it."""
+    """Connections to job masters. Make it in a running loop, and close it."""
 
-    def __init__(self, at_once: int = 20) -> None:
-        self._places, self._session = asyncio.Semaphore(at_once), driver_session()
+    def __init__(self) -> None:
+        self._session = driver_session()
 
     async def close(self) -> None:
         """End all connections."""
         await self._session.close()
 
     async def tell(self, host: str, token: str, request: ExchangeRequest) -> ExchangeAnswer:
-        """The answer. Raises NotServed, Unusable. Time spent waiting for a place does not count."""
-        async with self._places:
-            try:
-                async with asyncio.timeout(_SECONDS):
-                    return decode(await self._post(host, token, encode(request)), ExchangeAnswer)
-            except (TimeoutError, aiohttp.ClientConnectorError) as error:
-                why = one_line(f"{host}: {str(error) or 'no answer in time'}", _REASON_BYTES)
-                raise NotServed(why, is_refused=isinstance(error, aiohttp.ClientConnectorError)) from None
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                wrong = str(error) or type(error).__name__
-                raise Unusable(one_line(wrong, _REASON_BYTES)) from None
+        """The answer. Raises NotServed, Unusable."""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                return decode(await self._post(host, token, encode(request)), ExchangeAnswer)
+        except (TimeoutError, aiohttp.ClientConnectorError) as error:
+            why = one_line(f"{host}: {str(error) or 'no answer in time'}", _REASON_BYTES)
+            raise NotServed(why, is_refused=isinstance(error, aiohttp.ClientConnectorError)) from None
+        except (aiohttp.ClientError, OSError, ValueError, TooLarge) as error:
+            wrong = str(error) or type(error).__name__
+            raise Unusable(one_line(wrong, _REASON_BYTES)) from None
 
-    async def _post(self, host: str, token: str, body: bytes) -> bytearray:
+    async def _post(self, host: str, token: str, body: bytes) -> bytes:
         url = URL.build(scheme="http", host=host, port=PORT, path=PATH)
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         async with self._session.post(
@@ -77,9 +77,4 @@ class ExchangeClient:
                 raise ValueError(f"it answered {response.status}")
             if response.headers.get("Content-Encoding", "identity") != "identity":
                 raise ValueError("the answer is compressed, which was not asked for")
-            answer = bytearray()
-            async for chunk in response.content.iter_chunked(_CHUNK):
-                answer += chunk
-                if len(answer) > MOST_ANSWER_BYTES:
-                    raise ValueError(f"the answer is too large: more than {MOST_ANSWER_BYTES} bytes")
-            return answer
+            return await bounded.body(response, MOST_ANSWER_BYTES)

@@ -26,7 +26,7 @@ from rekindle.controller.speculation.followed import Followed, say
 from rekindle.controller.speculation.plan import AskForBlock
 from rekindle.controller.speculation.spark_wire import one_line
 from rekindle.controller.store import ApplicationStore
-from rekindle.controller.work_queue import WorkQueue
+from rekindle.controller.work_queue import WorkQueue, nth_pause
 
 log = logging.getLogger(__name__)
 
@@ -107,7 +107,7 @@ class Exchanges:
 
     async def run(self) -> None:
         """Until cancelled."""
-        self._client = ExchangeClient(_AT_ONCE)
+        self._client = ExchangeClient()
         try:
             for body in self._store:
                 self.look(key_of(body))
@@ -129,17 +129,15 @@ class Exchanges:
             return None
         looked_at.set((str(key), uid_of(followed.body)))
         talk = self._talk(key, uid_of(followed.driver))
-        host = str((followed.driver.get("status") or {}).get("podIP") or "")
-        if not host or not self._keeper.is_known:  # else a job master would take its blocks for ended
+        if not followed.host or not self._keeper.is_known:  # else a job master would take its blocks for ended
             return _CHANGE_PAUSE
-        nodes = {str(one.id): one.node for one in followed.executors if one.node}
-        request = self._request(talk, nodes)
+        request = self._request(talk, followed.nodes)
         try:
-            answer = await self._client.tell(host, token, request)
+            answer = await self._client.tell(followed.host, token, request)
         except (NotServed, Unusable) as problem:
             return self._not_answered(followed, talk, problem)
         self._answered(followed, talk, answer)
-        await self._take_wishes(followed, talk, answer, frozenset(nodes.values()))
+        await self._take_wishes(followed, talk, answer, frozenset(followed.nodes.values()))
         return _ROUND_SECONDS
 
     def _token(self, followed: Followed) -> str | None:
@@ -179,7 +177,7 @@ class Exchanges:
             message = f"what its job master answers the operator cannot be used: {problem}"
             say(self._events, followed, _ABOUT, Said("Warning", "JobMasterUnanswered", message))
         log.debug("%s", problem)
-        return _UNANSWERED_PAUSES[min(talk.unanswered, len(_UNANSWERED_PAUSES)) - 1]
+        return nth_pause(_UNANSWERED_PAUSES, talk.unanswered)
 
     async def _take_wishes(
         self, followed: Followed, talk: _Talk, answer: ExchangeAnswer, nodes: frozenset[str]

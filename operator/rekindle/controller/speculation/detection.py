@@ -44,7 +44,7 @@ class Detection:
 
     def __init__(self, options: CoreOptions) -> None:
         self._options = options
-        self.node_aware = options.node_aware
+        self.by_node = NodeAwareSlowTaskDetector(options.node_aware) if options.node_aware is not None else None
         self.bound = options.slow_tasks.baseline_lower_bound
         """Seconds below which no task is slow."""
 
@@ -59,12 +59,12 @@ class Detection:
     def gate(self, stage: Stage) -> int:
         """How many tasks of the stage must have finished before one can be slow."""
         ratio = self._options.slow_tasks.baseline_ratio
-        return 1 if self.node_aware is not None else math.ceil(stage.tasks * ratio)
+        return 1 if self.by_node is not None else math.ceil(stage.tasks * ratio)
 
     def find(self, seen: Sequence[SeenStage], now: float) -> list[Slow]:
         """The slow attempts at `now`."""
-        if self.node_aware is not None:
-            return list(NodeAwareSlowTaskDetector(self.node_aware).find_slow(SeenStages(seen), now).slow)
+        if self.by_node is not None:
+            return list(self.by_node.find_slow(SeenStages(seen), now).slow)
         return [slow for one in seen for slow in self.by_time(one).find_slow(SeenStages([one]), now).slow]
 
     def suspects(self, seen: Sequence[SeenStage], found: Sequence[Slow], now: float) -> list[tuple[SlowTask, Suspect]]:
@@ -86,12 +86,12 @@ class Detection:
 
     def _mild_below(self, seen: SeenStage) -> float:
         """Seconds below which tasks of the stage are hardly slow."""
-        baseline = None if self.node_aware is not None else self.by_time(seen).baseline(seen.vertex)
+        baseline = None if self.by_node is not None else self.by_time(seen).baseline(seen.vertex)
         return self._tolerated_factor * baseline.seconds if baseline is not None else 0.0
 
     @property
     def _tolerated_factor(self) -> float:
-        return (self.node_aware or NodeAwareOptions()).tolerated_factor
+        return (self._options.node_aware or NodeAwareOptions()).tolerated_factor
 
     def _slow_task(
         self, seen: SeenStage, attempt: ExecutionAttemptID, evidence: str, mild_below: float, now: float
@@ -110,7 +110,7 @@ class Detection:
             evidence,
             case.blame(Says.NOTHING),
             max(0, self._options.speculation.max_concurrent_executions - len(vertex.executions)),
-            is_proven=self.node_aware is not None,
+            is_proven=self.by_node is not None,
         )
         return slow, Suspect(task, case)
 

@@ -15,6 +15,7 @@ from rekindle.controller.resources import Object
 from rekindle.controller.speculation.executors import Executor
 from rekindle.controller.speculation.races import RaceCounts
 from rekindle.controller.speculation.watch import DriverWatch
+from rekindle.controller.work_queue import nth_pause
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ class Memory:
         pause = _KNOWN_AFTER
         if not done:
             refused = self.refusals[step] = self.refusals.get(step, 0) + 1
-            pause = _REFUSED_PAUSES[min(refused, len(_REFUSED_PAUSES)) - 1]
+            pause = nth_pause(_REFUSED_PAUSES, refused)
         self.not_before[step] = time.monotonic() + pause
 
     def notice(self, executors: Sequence[Executor], step: str) -> None:
@@ -110,6 +111,16 @@ class Followed:
     def name(self) -> str:
         """Namespace and name, as NodeBlocks have it."""
         return f"{self.namespace}/{self.body['metadata']['name']}"
+
+    @property
+    def nodes(self) -> dict[str, str]:
+        """[executor -> node], of those that have one."""
+        return {str(one.id): one.node for one in self.executors if one.node}
+
+    @property
+    def host(self) -> str:
+        """The address of its driver's pod; empty while it has none."""
+        return str((self.driver.get("status") or {}).get("podIP") or "")
 
     @property
     def driver_age(self) -> float:

@@ -9,9 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rekindle.controller.speculation.spark_rest import Task
-from rekindle.controller.speculation.stages import ended_at
-
-_MOST_ATTEMPTS = 8
+from rekindle.controller.speculation.stages import MOST_ATTEMPTS, ended_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Races:
         for index, attempts in now.items():
             if index in self._runners or any(one.speculative for one in attempts.values()):
                 known = self._runners.get(index, {}) | attempts
-                self._runners[index] = {number: known[number] for number in heapq.nlargest(_MOST_ATTEMPTS, known)}
+                self._runners[index] = {number: known[number] for number in heapq.nlargest(MOST_ATTEMPTS, known)}
         self._over = self._runners.keys() - now.keys()
 
     def stop(self) -> None:

@@ -31,7 +31,7 @@ from rekindle.controller.speculation.spark_rest import DriverUnanswered, SparkRe
 from rekindle.controller.speculation.ui import UiUnreachable, ui_of
 from rekindle.controller.speculation.watch import DriverWatch, Seen, StreamingSeen
 from rekindle.controller.store import ApplicationStore
-from rekindle.controller.work_queue import WorkQueue
+from rekindle.controller.work_queue import WorkQueue, nth_pause
 from rekindle.core.ids import NO_NODE
 from rekindle.core.skew import Blame
 
@@ -116,7 +116,7 @@ class SpeculativeScheduler:
         self._publish(key, followed, seen)
         if seen is not None:
             return seen.delay
-        return _UNANSWERED_PAUSES[min(followed.memory.unanswered, len(_UNANSWERED_PAUSES)) - 1]
+        return nth_pause(_UNANSWERED_PAUSES, followed.memory.unanswered)
 
     def follow(self, key: Key) -> Followed | None:
         """The application as it is now; None where it is not, or no longer, to be followed."""
@@ -162,9 +162,8 @@ class SpeculativeScheduler:
             return None
         if memory.is_streaming:
             return _NOTHING
-        nodes = {str(one.id): one.node for one in followed.executors if one.node}
         try:
-            seen = await self._within_bounds(watch, nodes)
+            seen = await self._within_bounds(watch, followed.nodes)
         except StreamingSeen as problem:
             memory.is_streaming = True
             message = f"nothing is done about slow tasks any more: {problem}, and such tasks may run for good"
@@ -196,7 +195,7 @@ class SpeculativeScheduler:
 
     def _watch(self, followed: Followed) -> DriverWatch | None:
         """None where its UI cannot be asked, or not yet."""
-        if self._rest is None or not (followed.driver.get("status") or {}).get("podIP"):
+        if self._rest is None or not followed.host:
             return None
         try:
             address = ui_of(followed.driver, followed.application.spec.spark_conf)

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode
 import aiohttp
 from yarl import URL
 
+from rekindle.controller.bounded import TooLarge, chunks
 from rekindle.controller.speculation.spark_wire import (
     Unusable,
     WireStage,
@@ -30,7 +31,6 @@ _SECONDS = 5.0
 _MOST_BYTES = 16 * 1024 * 1024
 _LARGE_BYTES = 1024 * 1024
 _LARGE_AT_ONCE = 4
-_CHUNK = 64 * 1024
 _MOST_STAGES = 10_000
 _MOST_TASKS = 100_000
 _REASON_BYTES = 300
@@ -210,7 +210,7 @@ class SparkRest:
                     return await self._get(question.url(), kind, most)
             except TimeoutError:
                 wrong = f"the driver did not answer within {_SECONDS:g} s"
-            except Unusable as error:
+            except (Unusable, TooLarge) as error:
                 wrong = str(error)
             except (aiohttp.ClientError, OSError, ValueError) as error:
                 wrong = f"no answer: {error or type(error).__name__}"
@@ -226,10 +226,8 @@ class SparkRest:
     async def _body(self, response: aiohttp.ClientResponse, held: AsyncExitStack) -> bytearray:
         """The answer, as long as it is not too large; of large ones only a few are in memory, until `held` ends."""
         body, is_large = bytearray(), False
-        async for chunk in response.content.iter_chunked(_CHUNK):
+        async for chunk in chunks(response, _MOST_BYTES):
             body += chunk
-            if len(body) > _MOST_BYTES:
-                raise Unusable(f"the answer is too large: more than {_MOST_BYTES} bytes")
             if len(body) > _LARGE_BYTES and not is_large:
                 await held.enter_async_context(self._large)
                 is_large = True

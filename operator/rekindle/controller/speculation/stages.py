@@ -19,7 +19,7 @@ from rekindle.core.ids import NO_NODE, ExecutionAttemptID
 from rekindle.core.job_graph import JobVertex
 from rekindle.core.skew import Typical, Work
 
-_MOST_ATTEMPTS = 8
+MOST_ATTEMPTS = 8
 
 NOWHERE = NO_NODE[1]
 
@@ -132,7 +132,7 @@ def _each_once(tasks: Iterable[Task], stage: Stage) -> list[Task]:
     for one in tasks:
         if one.index < stage.tasks:
             by_index.setdefault(one.index, {})[one.attempt] = one
-    return [attempts[number] for attempts in by_index.values() for number in heapq.nlargest(_MOST_ATTEMPTS, attempts)]
+    return [attempts[number] for attempts in by_index.values() for number in heapq.nlargest(MOST_ATTEMPTS, attempts)]
 
 
 def ended_at(task: Task) -> float:

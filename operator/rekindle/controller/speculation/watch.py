@@ -24,7 +24,6 @@ from rekindle.controller.speculation.known_stage import KnownStage, Places, firs
 from rekindle.controller.speculation.races import RaceCounts, Races
 from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task
 from rekindle.controller.speculation.stages import SeenStage
-from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 
 log = logging.getLogger(__name__)
 
@@ -176,7 +175,7 @@ class DriverWatch:
     def _is_to_learn(self, stage: Stage) -> bool:
         """Whether what is known of its finished tasks does not do."""
         as_of = self._stages[stage.key].as_of
-        if self._detection.node_aware is None or as_of == 0:
+        if self._detection.by_node is None or as_of == 0:
             return as_of == 0
         return 2 * stage.finished >= 3 * as_of and stage.finished + stage.running >= 2 * as_of
 
@@ -197,23 +196,23 @@ class DriverWatch:
         """Seconds until one of the running tasks may be slow that is not now."""
         limit, waits = self._least(stage, seen), [self._until_learning(stage)]
         ages = _ages(seen, now)
-        if self._detection.node_aware is not None and max(ages, default=0.0) >= limit:
+        if self._detection.by_node is not None and max(ages, default=0.0) >= limit:
             return self._detection.interval  # with each second that it runs on, its node is the likelier to be sick
         return min([limit, *waits, *(limit - age for age in ages if age < limit)])
 
     def _least(self, stage: Stage, seen: SeenStage) -> float:
         """Seconds from which on a running task may be slow."""
-        if self._detection.node_aware is None:
+        if self._detection.by_node is None:
             baseline = self._detection.by_time(seen).baseline(seen.vertex)
             return baseline.seconds if baseline is not None else self._detection.bound
         running = sum(one.running for one in seen.tasks.values())
-        least = self._stages[stage.key].least(running, NodeAwareSlowTaskDetector(self._detection.node_aware))
+        least = self._stages[stage.key].least(running, self._detection.by_node)
         return max(self._detection.bound, least)
 
     def _until_learning(self, stage: Stage) -> float:
         """Seconds until finished tasks may have to be asked for again."""
         memory = self._stages[stage.key]
-        if self._detection.node_aware is None or 2 * memory.as_of > stage.tasks:
+        if self._detection.by_node is None or 2 * memory.as_of > stage.tasks:
             return math.inf
         shortest = min([one.seconds or 0.0 for one in memory.finished], default=0.0)
         return shortest * ((2 * memory.as_of - stage.finished) / max(stage.running, 1) - 1)
@@ -222,7 +221,7 @@ class DriverWatch:
         self, stages: Sequence[Stage], seen: Sequence[SeenStage], nodes: Mapping[str, str], now: float
     ) -> list[SlowTask]:
         found = self._detection.find(seen, now)
-        if found and self._detection.node_aware is not None:  # on figures of now, for others have finished meanwhile
+        if found and self._detection.by_node is not None:  # on figures of now, for others have finished meanwhile
             by_name = {f"stage {one.key}": one for one in stages}
             nodes_blamed = blamed(seen, found)
             fresh = [await self._fresh(by_name[one.name], one, nodes_blamed, now) for one in seen]

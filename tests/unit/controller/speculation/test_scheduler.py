@@ -431,8 +431,7 @@ def test_once_a_streaming_query_is_seen_nothing_is_done_any_more_and_it_is_told_
         await until(lambda: KEY in stage.scheduler.facts)
         assert "streaming query" in stage.scheduler.facts[KEY].problem
         stage.driver.description, asked = "", stage.driver.asked
-        stage.scheduler.look(KEY)
-        await asyncio.sleep(0.2)
+        assert await stage.scheduler._look(KEY)
         assert stage.driver.asked == asked
         assert stage.server.all(NODE_BLOCK) == []
         assert not stage.ends("pi-1-exec-1")
