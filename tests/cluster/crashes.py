@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.controller.kube import Gone, Kube, Taken
+from rekindle.controller.kube import Gone, Kube, KubeError, Taken
 from rekindle.controller.operator import Operator
 from rekindle.controller.reading import state_of
 from rekindle.controller.resources import EVENT, LEASE, POD, SPARK_APPLICATION, Object, Resource, uid_of
 from rekindle.controller.settings import OperatorSettings
 from tests.kind import kubelet
+
+log = logging.getLogger(__name__)
 
 _NOT_COUNTED = (EVENT, LEASE)
 
@@ -82,19 +85,25 @@ class Life:
     async def live(self, manifest: Object) -> Object:
         """The application as it was when it had ended; it is deleted afterwards, through its finalizer."""
         crashing = CrashingKube(self.kube, self.crash_at, self.after)
-        name = manifest["metadata"]["name"]
-        operators = asyncio.create_task(self._operators(crashing))
-        kubelet = asyncio.create_task(self._kubelet())
+        course = asyncio.create_task(self._course(manifest))
+        others = (asyncio.create_task(self._operators(crashing)), asyncio.create_task(self._kubelet()))
         try:
-            await self.kube.create(SPARK_APPLICATION, self.namespace, manifest)
-            ended = await self._wait(name, lambda body: state_of(body or {}) in ("COMPLETED", "FAILED"))
-            await self.kube.delete(SPARK_APPLICATION, self.namespace, name)
-            await self._wait(name, lambda body: body is None)
+            done, _ = await asyncio.wait((course, *others), return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {course}:  # neither ends by itself: what it raised is why nothing would come of this
+                task.result()
+            return await course
         finally:
             self.calls, self.crashed = crashing.calls, crashing.crashed.is_set()
-            for task in (operators, kubelet):
+            for task in (course, *others):
                 task.cancel()
-            await asyncio.gather(operators, kubelet, return_exceptions=True)
+            await asyncio.gather(course, *others, return_exceptions=True)
+
+    async def _course(self, manifest: Object) -> Object:
+        name = manifest["metadata"]["name"]
+        await self.kube.create(SPARK_APPLICATION, self.namespace, manifest)
+        ended = await self._wait(name, lambda body: state_of(body or {}) in ("COMPLETED", "FAILED"))
+        await self.kube.delete(SPARK_APPLICATION, self.namespace, name)
+        await self._wait(name, lambda body: body is None)
         assert ended is not None
         return ended
 
@@ -122,17 +131,23 @@ class Life:
             await asyncio.sleep(0.05)
 
     async def _kubelet(self) -> None:
-        """Runs each driver; the first is killed, the others end well."""
+        """Runs each driver; the first is killed, the others end well. An API server that is away is asked again."""
         while True:
-            pods, _ = await self.kube.list_all(POD, self.namespace, "spark-role=driver")
-            alive = 0
-            for pod in pods:
-                self.drivers[uid_of(pod)] = pod["metadata"]["name"]
-                alive += (pod.get("status") or {}).get("phase") in (None, "Pending", "Running")
-            self.most_alive = max(self.most_alive, alive)
-            for pod in pods:
-                await self._advance(pod)
+            try:
+                await self._look()
+            except KubeError as error:
+                log.warning("the kubelet of %s: %s", self.namespace, error)
             await asyncio.sleep(0.02)
+
+    async def _look(self) -> None:
+        pods, _ = await self.kube.list_all(POD, self.namespace, "spark-role=driver")
+        alive = 0
+        for pod in pods:
+            self.drivers[uid_of(pod)] = pod["metadata"]["name"]
+            alive += (pod.get("status") or {}).get("phase") in (None, "Pending", "Running")
+        self.most_alive = max(self.most_alive, alive)
+        for pod in pods:
+            await self._advance(pod)
 
     async def _advance(self, pod: Object) -> None:
         phase = (pod.get("status") or {}).get("phase", "Pending")

@@ -51,6 +51,9 @@ async def live(kube: Kube, image: str, at: int | None, after: bool) -> Life:
     try:
         async with asyncio.timeout(DEADLINE):
             ended = await life.live(manifest(image))
+    except TimeoutError:
+        there = kubectl("get", "sparkapplications,pods,leases", "-n", life.namespace, "-o", "yaml")
+        pytest.fail(f"crash {'after' if after else 'before'} call {at}: not over in {DEADLINE:g} s\n{there}")
     finally:
         kubectl("delete", "namespace", life.namespace, "--wait=false")
     where = f"crash {'after' if after else 'before'} call {at}"

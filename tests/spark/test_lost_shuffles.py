@@ -33,11 +33,20 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 def test_map_outputs_that_nobody_can_fetch_end_the_run_as_they_would_end_a_job_of_sparks(
     spark, tmp_path, deterministic
 ):
+    """Of two map tasks the second takes longer, so that what the first has written is gone before it can be read."""
     pipeline = Pipeline("unreachable", default_partitions=2)
+
+    def second_slowly(batches):
+        import time
+
+        from pyspark import TaskContext
+
+        time.sleep(0.7 * TaskContext.get().partitionId())  # type: ignore[union-attr]
+        yield from batches
 
     @pipeline.source(partition_by="id", deterministic=deterministic)
     def numbers(spark: SparkSession) -> DataFrame:
-        return spark.range(0, 100_000, 1, 2)
+        return spark.range(0, 1000, 1, 2).mapInArrow(second_slowly, "id long")
 
     pipeline.sink(FileSink(str(tmp_path / "out")), pointwise=True, name="out")(lambda numbers: numbers)
     with (

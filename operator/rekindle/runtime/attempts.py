@@ -4,7 +4,7 @@ The core numbers the attempts of an execution vertex; Spark numbers tasks, and r
 itself. A copy's task is the attempt the copy was made for. Any other task takes the oldest live attempt of
 its vertex that no live task stands for; where there is none, Spark runs something nobody asked for (its own
 speculation of a result task). Such a task becomes the next copy that the core asks for; until then it stays
-unbound, and if it commits first, that is as good.
+unbound, and if it commits first, that is as good: a copy has won.
 """
 
 from __future__ import annotations
@@ -81,20 +81,33 @@ class AttemptBindings:
     def winner(
         self, manifest: Manifest, core: ExecutionGraph, vertex: ExecutionVertexID, *, ours: bool
     ) -> ExecutionAttemptID | None:
-        """The attempt that committed a manifest; the oldest live one when its task is unknown.
+        """The attempt that committed a manifest.
+
+        A task of this driver that stands for no attempt takes the oldest live one whose task was not seen; where there
+        is none, Spark's own speculation was the quickest, and it takes the copy. Others' take the oldest live one.
 
         Args:
             ours: the manifest was written by a task of this driver.
         """
-        if ours and manifest.task in self._attempts:
+        if not ours:
+            return next(iter(_live(vertex, core)), None)
+        if manifest.task in self._attempts:
             return self._attempts[manifest.task]
-        live = _live(vertex, core)
-        return live[0] if live else None
+        free = self._free(vertex, core)
+        return next(iter([*free, *_live(vertex, core, copies_first=True)]), None)
+
+    def is_bound(self, task: int) -> bool:
+        """Whether `task` stands for an attempt."""
+        return task in self._attempts
 
     def _free(self, vertex: ExecutionVertexID, core: ExecutionGraph) -> list[ExecutionAttemptID]:
         return [attempt for attempt in _live(vertex, core) if attempt not in self._tasks]
 
 
-def _live(vertex: ExecutionVertexID, core: ExecutionGraph) -> list[ExecutionAttemptID]:
-    """Attempts that may still finish, oldest first."""
-    return sorted(one.attempt_id for one in core.current_executions(vertex) if not one.state.is_terminal)
+def _live(
+    vertex: ExecutionVertexID, core: ExecutionGraph, *, copies_first: bool = False
+) -> list[ExecutionAttemptID]:
+    """Attempts that may still finish, oldest first; or first the copies."""
+    live = [one for one in core.current_executions(vertex) if not one.state.is_terminal]
+    live.sort(key=lambda one: (copies_first and not one.speculative, one.attempt_id))
+    return [one.attempt_id for one in live]

@@ -270,6 +270,8 @@ class Observer:
                 self.state.see(ev.AttemptDeployed(attempt, node, finished - manifest.seconds), now)
             output = ev.PartitionOutput(manifest.rows, manifest.bytes, manifest.digest, node)
             self.state.see(ev.AttemptFinished(attempt, finished_at=finished, output=output), now)
+            if run is not None and not self.state.bindings.is_bound(manifest.task):
+                run.cancel_copies(manifest.partition)  # whoever has won, it was none of them
         if self.state.core.is_finished(stage.name):
             self._stage_finished(stage, run)
 

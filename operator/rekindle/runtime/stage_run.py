@@ -187,6 +187,12 @@ class StageRun:
         for job in self.all_jobs():
             job.cancelled = True
 
+    def cancel_copies(self, partition: int) -> None:
+        """End the jobs that copy the task of `partition`."""
+        for copy in self.copies:
+            if copy.partition == partition:
+                copy.job.cancel()
+
     def all_jobs(self) -> list[SparkJob]:
         return [*self.jobs, *(copy.job for copy in self.copies)]
 

@@ -107,6 +107,33 @@ def test_a_commit_that_was_there_before_its_attempt_was_asked_for_counts_when_it
     assert observer._untold(stage) == [manifest]  # type: ignore[arg-type]
 
 
+@pytest.mark.requirement("S2-36")
+@pytest.mark.parametrize("is_bound", [True, False])
+def test_the_copies_jobs_end_where_a_task_of_sparks_own_speculation_was_quicker(is_bound):
+    """A copy that has won ends by itself; one that has not is on its way still, and of no use to anybody."""
+    vertex, manifest = ExecutionVertexID("numbers", 0), Manifest.of_nothing("numbers", 0)
+    run = Run(job("numbers*2")).submit().deploy("numbers")
+    ended: list[int] = []
+    state: Any = SimpleNamespace(
+        core=run.graph,
+        committed=SimpleNamespace(scan=lambda _: None, damaged={}),
+        current_manifest=lambda _, partition: manifest if partition == 0 else None,
+        open_run=SimpleNamespace(writer=manifest.writer),
+        graph=SimpleNamespace(stages=()),
+        see=lambda event, now: run.see(event),
+        bindings=SimpleNamespace(
+            winner=lambda *_, **__: ExecutionAttemptID(vertex, 0),
+            is_bound=lambda _: is_bound,
+            node_of=lambda _: "n1",
+            started_at=lambda _: 1.0,
+        ),
+    )
+    stage = CACHED.build().stage("numbers")
+    seen: Any = SimpleNamespace(map_side=None, cancel_copies=ended.append, stage=stage)
+    Observer(state).see_commits(stage, 2.0, seen)
+    assert ended == ([] if is_bound else [0])
+
+
 def job_of(*, error: BaseException | None = None, partitions: tuple[int, ...] = (0, 1)) -> Any:
     """One of Spark's, by what is asked of it; told apart by who it is."""
     return type("Job", (), {"cancelled": False, "error": error, "partitions": partitions})()
