@@ -20,13 +20,17 @@ executors are there before.
 
     contender                    what it is
     healthy                      plain Spark, no node is sick
+    healthy-rekindle             as rekindle, no node is sick: what it costs where nothing is slow
+    healthy-rekindle-node-aware  the same with detector=nodeAware
     oracle                       plain Spark that never had the sick node: what all are compared with (c: healthy is)
     plain                        plain Spark
     spark-speculation            spark.speculation at its defaults, but minTaskRuntime=2s
     spark-speculation-0.75-1.5   the same with Rekindle's quantile and multiplier
+    spark-speculation-defaults   spark.speculation and nothing else
     roll                         Spark's executor roll plugin, one executor every 15 s
     rekindle                     spec.speculation: enabled, baselineLowerBound=2s, detector=executionTime
     rekindle-node-aware          the same with detector=nodeAware
+    rekindle-defaults            spec.speculation: enabled, and nothing else
 
 The work of a task is a number of steps, so that a slow node takes longer for it. How many is found out once in a call:
 as many as make a healthy run compute for --seconds. What starts cold, and a machine that is busy, comes on top.

@@ -74,6 +74,8 @@ CONTENDERS = {
     one.name: one
     for one in (
         Contender("healthy", sick=False),
+        Contender("healthy-rekindle", sick=False, speculation={**_REKINDLE, "detector": "executionTime"}),
+        Contender("healthy-rekindle-node-aware", sick=False, speculation={**_REKINDLE, "detector": "nodeAware"}),
         Contender("oracle", cordoned=True),
         Contender("plain"),
         Contender("spark-speculation", conf=_SPECULATION),
@@ -81,9 +83,11 @@ CONTENDERS = {
             "spark-speculation-0.75-1.5",
             conf={**_SPECULATION, "spark.speculation.quantile": "0.75", "spark.speculation.multiplier": "1.5"},
         ),
+        Contender("spark-speculation-defaults", conf={"spark.speculation": "true"}),
         Contender("roll", conf=_ROLL),
         Contender("rekindle", speculation={**_REKINDLE, "detector": "executionTime"}),
         Contender("rekindle-node-aware", speculation={**_REKINDLE, "detector": "nodeAware"}),
+        Contender("rekindle-defaults", speculation={"enabled": True}),
     )
 }
 
@@ -115,7 +119,9 @@ class Scenario:
 
     def contenders(self) -> list[str]:
         """Those that differ from each other in this scenario."""
-        same = ("plain", "oracle") if self.moment == NEVER else ()
+        if self.moment != NEVER:
+            return list(CONTENDERS)
+        same = ("plain", "oracle", "healthy-rekindle", "healthy-rekindle-node-aware")
         return [name for name in CONTENDERS if name not in same]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import warnings
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,7 @@ from tests.kind import kubelet
 
 log = logging.getLogger(__name__)
 
+_RESTARTS = 3
 _NOT_COUNTED = (EVENT, LEASE)
 
 
@@ -108,10 +110,16 @@ class Life:
         return ended
 
     async def _operators(self, crashing: CrashingKube) -> None:
-        """The one that crashes, and as often as it takes one that does not."""
+        """The one that crashes, and one that does not; where it ends all the same, the next, as a Deployment has it."""
         with _crash_caught():
             await self._operator(crashing)
-        await self._operator(self.kube)
+        for _ in range(_RESTARTS):
+            try:
+                await self._operator(self.kube)
+            except Exception as error:
+                warnings.warn(f"{self.namespace}: the operator has ended by itself: {error!r}", stacklevel=1)
+                await asyncio.sleep(1.0)
+        raise AssertionError("the operator ends by itself again and again")
 
     async def _operator(self, kube: Kube) -> None:
         settings = OperatorSettings(

@@ -96,8 +96,10 @@ def helm(*arguments: str) -> str:
 
 
 def make_namespace(name: str) -> None:
+    """With the service account that pods have unless told otherwise: before it is there, no pod can be made."""
     if not kubectl("get", "namespace", name, "--ignore-not-found").strip():
         kubectl("create", "namespace", name)
+        kubectl("wait", "--for=create", "serviceaccount/default", "-n", name, "--timeout=60s", timeout=70)
 
 
 def load(images: Images) -> None:

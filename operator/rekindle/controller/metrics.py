@@ -97,6 +97,12 @@ class Metrics:
             ["reason"],
             registry=self.registry,
         )
+        self.exchanges = Counter(
+            "rekindle_exchanges",
+            "Requests to job masters: answered, with an answer that cannot be used, or where nobody serves.",
+            ["result"],
+            registry=self.registry,
+        )
         self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
 
     def watch(

@@ -77,7 +77,8 @@ class Term:
         self._speculation = SpeculativeScheduler(
             self._store, self._pods, self._blocks, acting, events, PodMetrics(kube), self._settings.workers
         )
-        self._exchanges = Exchanges(self._store, self._tokens, self._blocks, acting, events, self._speculation.follow)
+        follow = self._speculation.follow
+        self._exchanges = Exchanges(self._store, self._tokens, self._blocks, acting, events, metrics, follow)
         self._speculation.copies_itself = self._exchanges.copies_itself
         self._speculation.listen(lambda key: self._queue.add_after(key, _EXECUTOR_PAUSE))
 

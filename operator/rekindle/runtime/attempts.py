@@ -104,9 +104,7 @@ class AttemptBindings:
         return [attempt for attempt in _live(vertex, core) if attempt not in self._tasks]
 
 
-def _live(
-    vertex: ExecutionVertexID, core: ExecutionGraph, *, copies_first: bool = False
-) -> list[ExecutionAttemptID]:
+def _live(vertex: ExecutionVertexID, core: ExecutionGraph, *, copies_first: bool = False) -> list[ExecutionAttemptID]:
     """Attempts that may still finish, oldest first; or first the copies."""
     live = [one for one in core.current_executions(vertex) if not one.state.is_terminal]
     live.sort(key=lambda one: (copies_first and not one.speculative, one.attempt_id))

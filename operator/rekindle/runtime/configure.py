@@ -67,8 +67,9 @@ def _submitted_conf() -> dict[str, str]:
     """What spark-submit (or `rekindle run`) gave this program; it stands unless the program says otherwise."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
 
+    SparkContext._ensure_initialized()  # else there is no JVM to ask yet, and it has been given nothing
     return dict(SparkConf().getAll())
 
 

@@ -19,6 +19,7 @@ from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.exchange.client import ExchangeClient, NotKnown, NotServed, Unusable
 from rekindle.controller.exchange.tokens import ExchangeTokens
 from rekindle.controller.logs import looked_at
+from rekindle.controller.metrics import Metrics
 from rekindle.controller.reading import state_of
 from rekindle.controller.resources import Key, key_of, uid_of
 from rekindle.controller.speculation.acting import Acting
@@ -81,10 +82,11 @@ class Exchanges:
         keeper: BlockKeeper,
         acting: Acting,
         events: EventRecorder,
+        metrics: Metrics,
         follow: Callable[[Key], Followed | None],
     ) -> None:
         self._store, self._tokens, self._keeper, self._acting = store, tokens, keeper, acting
-        self._events, self._follow = events, follow
+        self._events, self._metrics, self._follow = events, metrics, follow
         self._queue: WorkQueue[Key] = WorkQueue(self._look, _AT_ONCE)
         self._talks: dict[Key, _Talk] = {}
         self._client: ExchangeClient | None = None
@@ -135,7 +137,9 @@ class Exchanges:
         try:
             answer = await self._client.tell(followed.host, token, request)
         except (NotServed, Unusable) as problem:
+            self._metrics.exchanges.labels("not_served" if isinstance(problem, NotServed) else "unusable").inc()
             return self._not_answered(followed, talk, problem)
+        self._metrics.exchanges.labels("answered").inc()
         self._answered(followed, talk, answer)
         await self._take_wishes(followed, talk, answer, frozenset(followed.nodes.values()))
         return _ROUND_SECONDS

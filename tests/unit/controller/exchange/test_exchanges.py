@@ -40,8 +40,8 @@ class Exchanging(Stage):
         super().__init__(server, driver, mode)
         driver.is_silent = True
         self.tokens = ExchangeTokens(server.kube, "ops", "op-exchange")
-        acting, events = self.scheduler._acting, self.scheduler._events
-        self.exchanges = Exchanges(self.store, self.tokens, self.keeper, acting, events, self.scheduler.follow)
+        acting, events, follow = self.scheduler._acting, self.scheduler._events, self.scheduler.follow
+        self.exchanges = Exchanges(self.store, self.tokens, self.keeper, acting, events, self.metrics, follow)
         self.scheduler.copies_itself = self.exchanges.copies_itself
         self.pods.listen(lambda before, after: self.exchanges.look(KEY))
         self.parts: Any = (*self.parts, self.exchanges)
@@ -53,6 +53,11 @@ class Exchanging(Stage):
         stack.callback(endpoint.close)
         monkeypatch.setattr(client_module, "PORT", endpoint.port)
         return endpoint
+
+    def counted(self) -> set[str]:
+        """Results of requests that the metrics know."""
+        families = (one for one in self.metrics.registry.collect() if one.name == "rekindle_exchanges")
+        return {sample.labels["result"] for one in families for sample in one.samples if sample.name.endswith("_total")}
 
     def messages(self, reason: str) -> list[str]:
         return [one["note"] for one in self.server.all(EVENT) if one["reason"] == reason]
@@ -96,6 +101,7 @@ def test_a_job_master_hears_of_blocks_until_they_end(monkeypatch):
         await until(lambda: endpoint.request is not None and len(endpoint.request.nodes) == 3)
         assert endpoint.request is not None
         assert endpoint.request.nodes == {"1": "n1", "2": "n2", "3": "n3"}
+        await until(lambda: stage.counted() == {"answered"})
         end = time.time() + 600
         stage.server.make(NODE_BLOCK, "", objects.block("n1", name="mine", end=end - objects.NOW))
         await until(lambda: told(endpoint))
@@ -217,6 +223,7 @@ def test_a_driver_that_runs_no_pipeline_is_not_told_of(monkeypatch):
         endpoint.close()
         await until(lambda: stage.exchanges._talks and stage.exchanges._talks[KEY].unanswered > 3)
         assert stage.reasons() <= {"DriverUnanswered"}
+        assert stage.counted() == {"not_served"}
 
     exchanging(monkeypatch, case)
 
@@ -229,6 +236,7 @@ def test_a_job_master_that_does_not_know_the_token_is_told_of_once(monkeypatch):
             "what its job master answers the operator cannot be used: it answered 401"
         ]
         assert endpoint.request is None
+        assert stage.counted() == {"unusable"}
 
     exchanging(monkeypatch, case, digest="0" * 64)
 

@@ -142,7 +142,8 @@ class Stage:
         self.server, self.driver = server, driver
         self.pods = Union([Informer(server.kube, POD, index=lambda body: labels_of(body).get(LABEL_UID))])
         self.nodes = Informer(server.kube, NODE)
-        events, metrics = EventRecorder(server.kube, "op", lambda: None), Metrics()
+        self.metrics = metrics = Metrics()
+        events = EventRecorder(server.kube, "op", lambda: None)
         self.store = ApplicationStore(lambda key: None)
         settings = BlockSettings(mode=mode)
         self.keeper = BlockKeeper(server.kube, self.nodes, settings, events, metrics, lambda application: False)

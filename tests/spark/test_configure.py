@@ -1,0 +1,44 @@
+"""`rekindle.configure` in a program that spark-submit runs, as Kubernetes drivers are."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pyspark
+
+PROGRAM = """
+import json
+from pyspark.sql import SparkSession
+import rekindle
+spark = rekindle.configure(SparkSession.builder).getOrCreate()
+print("conf", json.dumps(dict(spark.sparkContext.getConf().getAll())))
+"""
+
+
+def test_what_was_submitted_decides_the_settings_of_the_session(tmp_path):
+    """What the operator writes of a manifest's blocks comes to the program in no other way."""
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    submitted = {
+        "spark.ui.enabled": "false",
+        "spark.rekindle.speculation.enabled": "true",
+        "spark.rekindle.speculation.blockSlowNodeDuration": "7min",
+        "spark.rekindle.recovery.maxFailuresPerTask": "6",
+    }
+    words = [word for key, value in submitted.items() for word in ("--conf", f"{key}={value}")]
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    ended = subprocess.run(
+        [submit, "--master", "local[1]", *words, program],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env=os.environ,
+    )
+    assert ended.returncode == 0, ended.stderr
+    [line] = [line for line in ended.stdout.splitlines() if line.startswith("conf ")]
+    conf = json.loads(line.removeprefix("conf "))
+    assert conf["spark.excludeOnFailure.application.enabled"] == "true"
+    assert conf["spark.excludeOnFailure.timeout"] == "420s"
+    assert conf["spark.task.maxFailures"] == "7"
