@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import warnings
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.controller.kube import Gone, Kube, KubeError, Taken
+from rekindle.controller.kube import Gone, Kube, Taken, Unavailable
 from rekindle.controller.operator import Operator
 from rekindle.controller.reading import state_of
 from rekindle.controller.resources import EVENT, LEASE, POD, SPARK_APPLICATION, Object, Resource, uid_of
@@ -23,7 +22,7 @@ from tests.kind import kubelet
 
 log = logging.getLogger(__name__)
 
-_RESTARTS = 3
+_MOST_DEATHS = 3
 _NOT_COUNTED = (EVENT, LEASE)
 
 
@@ -83,6 +82,8 @@ class Life:
     most_alive: int = 0
     calls: int = 0
     crashed: bool = False
+    deaths: list[str] = field(default_factory=list)
+    """What ended operators that nobody had crash."""
 
     async def live(self, manifest: Object) -> Object:
         """The application as it was when it had ended; it is deleted afterwards, through its finalizer."""
@@ -113,13 +114,14 @@ class Life:
         """The one that crashes, and one that does not; where it ends all the same, the next, as a Deployment has it."""
         with _crash_caught():
             await self._operator(crashing)
-        for _ in range(_RESTARTS):
+        while len(self.deaths) < _MOST_DEATHS:
             try:
                 await self._operator(self.kube)
             except Exception as error:
-                warnings.warn(f"{self.namespace}: the operator has ended by itself: {error!r}", stacklevel=1)
+                self.deaths.append(f"{self.namespace}: {error!r}")
+                log.exception("the operator of %s has ended by itself", self.namespace)
                 await asyncio.sleep(1.0)
-        raise AssertionError("the operator ends by itself again and again")
+        raise AssertionError(f"the operator ends by itself again and again: {self.deaths}")
 
     async def _operator(self, kube: Kube) -> None:
         settings = OperatorSettings(
@@ -143,8 +145,9 @@ class Life:
         while True:
             try:
                 await self._look()
-            except KubeError as error:
+            except Unavailable as error:
                 log.warning("the kubelet of %s: %s", self.namespace, error)
+                await asyncio.sleep(1.0)
             await asyncio.sleep(0.02)
 
     async def _look(self) -> None:

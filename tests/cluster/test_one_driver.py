@@ -75,6 +75,8 @@ def test_an_operator_may_die_at_each_of_its_calls(without_the_installed_operator
             whole = await live(kube, images.spark, None, False)
             assert whole.calls >= 20
             lives = [await live(kube, images.spark, at, after) for at in range(1, whole.calls + 1)]
+            deaths = [death for life in (whole, *lives) for death in life.deaths]
+            assert len(deaths) <= 1, deaths  # an API server may fail once; an operator that always ends here is wrong
             assert sum(life.crashed for life in lives) >= 20  # how many calls a life takes varies by one or two
         finally:
             await kube.close()

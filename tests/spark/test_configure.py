@@ -1,7 +1,6 @@
 """`rekindle.configure` in a program that spark-submit runs, as Kubernetes drivers are."""
 
 import json
-import os
 import subprocess
 from pathlib import Path
 
@@ -16,8 +15,8 @@ print("conf", json.dumps(dict(spark.sparkContext.getConf().getAll())))
 """
 
 
-def test_what_was_submitted_decides_the_settings_of_the_session(tmp_path):
-    """What the operator writes of a manifest's blocks comes to the program in no other way."""
+def test_what_was_submitted_decides_the_settings_of_the_session_and_stands(tmp_path):
+    """What the operator writes of a manifest's blocks comes to the program in no other way, and is not overruled."""
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     submitted = {
@@ -25,6 +24,7 @@ def test_what_was_submitted_decides_the_settings_of_the_session(tmp_path):
         "spark.rekindle.speculation.enabled": "true",
         "spark.rekindle.speculation.blockSlowNodeDuration": "7min",
         "spark.rekindle.recovery.maxFailuresPerTask": "6",
+        "spark.speculation.quantile": "0.5",
     }
     words = [word for key, value in submitted.items() for word in ("--conf", f"{key}={value}")]
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -34,7 +34,6 @@ def test_what_was_submitted_decides_the_settings_of_the_session(tmp_path):
         text=True,
         timeout=120,
         check=False,
-        env=os.environ,
     )
     assert ended.returncode == 0, ended.stderr
     [line] = [line for line in ended.stdout.splitlines() if line.startswith("conf ")]
@@ -42,3 +41,4 @@ def test_what_was_submitted_decides_the_settings_of_the_session(tmp_path):
     assert conf["spark.excludeOnFailure.application.enabled"] == "true"
     assert conf["spark.excludeOnFailure.timeout"] == "420s"
     assert conf["spark.task.maxFailures"] == "7"
+    assert (conf["spark.speculation.quantile"], conf["spark.speculation.multiplier"]) == ("0.5", "1.5")

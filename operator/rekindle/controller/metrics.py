@@ -99,7 +99,7 @@ class Metrics:
         )
         self.exchanges = Counter(
             "rekindle_exchanges",
-            "Requests to job masters: answered, with an answer that cannot be used, or where nobody serves.",
+            "Requests to job masters: answered, unusable, or not_served where nobody answers in time, or is busy.",
             ["result"],
             registry=self.registry,
         )

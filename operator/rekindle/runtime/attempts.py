@@ -4,11 +4,13 @@ The core numbers the attempts of an execution vertex; Spark numbers tasks, and r
 itself. A copy's task is the attempt the copy was made for. Any other task takes the oldest live attempt of
 its vertex that no live task stands for; where there is none, Spark runs something nobody asked for (its own
 speculation of a result task). Such a task becomes the next copy that the core asks for; until then it stays
-unbound, and if it commits first, that is as good: a copy has won.
+unbound, as it does where a copy is on its way already. If it commits first, that is as good: where there is a copy,
+a copy has won.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rekindle.core.graph import ExecutionGraph
@@ -60,13 +62,15 @@ class AttemptBindings:
         return self._of_jobs.pop(job, [])
 
     def bind(
-        self, task: TaskView, stage: str, job: SparkJob, copy: CopyJob | None, core: ExecutionGraph
+        self, task: TaskView, stage: str, job: SparkJob, copies: Sequence[CopyJob], core: ExecutionGraph
     ) -> ExecutionAttemptID | None:
-        """The attempt that `task` of `job` now stands for, or None when it stands for none."""
+        """The attempt that `task` of `job` now stands for, or None when it stands for none; `copies`: of the stage."""
         self._nodes[task.task] = task.node
         vertex = ExecutionVertexID(stage, task.partition)
+        jobs = {copy.attempt: copy.job for copy in copies if copy.partition == task.partition}
+        is_copy = job in [copy.job for copy in copies]
         free = self._free(vertex, core)
-        wanted = [one for one in free if one.attempt == copy.attempt] if copy else free
+        wanted = [one for one in free if (jobs.get(one.attempt) is job if is_copy else one.attempt not in jobs)]
         if not wanted:
             return None
         self.adopt(task, job, wanted[0])

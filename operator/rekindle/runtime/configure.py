@@ -40,7 +40,7 @@ def configure(
     store: str | None = None,
     options: Mapping[str, str] | None = None,
 ) -> SparkSession.Builder:
-    """Add to `builder` what a pipeline needs of its session, and Rekindle's own options.
+    """Add to `builder` what a pipeline needs of its session, and Rekindle's own options. What was submitted stands.
 
     Args:
         store: a folder that the driver and all executors can reach, or `s3://bucket/prefix`.
@@ -57,14 +57,16 @@ def configure(
     given = {f"{CONF_PREFIX}{name}": value for name, value in (options or {}).items()}
     if store is not None:
         given[f"{CONF_PREFIX}recovery.store"] = store
-    merged = RekindleSettings.from_spark_conf({**_submitted_conf(), **given})
-    for key, value in {**{lever.key: lever.value for lever in levers(merged)}, **given}.items():
+    submitted = _submitted_conf()
+    merged = RekindleSettings.from_spark_conf({**submitted, **given})
+    needed = {lever.key: lever.value for lever in levers(merged) if lever.key not in submitted}
+    for key, value in {**needed, **given}.items():
         builder = builder.config(key, value)
     return builder
 
 
 def _submitted_conf() -> dict[str, str]:
-    """What spark-submit (or `rekindle run`) gave this program; it stands unless the program says otherwise."""
+    """What spark-submit (or `rekindle run`, or the operator) gave this program; it stands."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     from pyspark import SparkConf, SparkContext

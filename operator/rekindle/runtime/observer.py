@@ -2,7 +2,7 @@
 
 Truth is manifests and the ends of Spark's jobs. Everything else that is seen here is a hint which may come a
 round later. What follows from it for the job is `acting`'s, once the journal has it; here only what is void is put
-away: plan and jobs of a stage that could not be planned.
+away: plan and jobs of a stage that could not be planned, and what still runs of what is there.
 """
 
 from __future__ import annotations
@@ -164,23 +164,22 @@ class Observer:
     def _see_tasks(self, run: StageRun, job: SparkJob, views: list[StageView], now: float) -> None:
         """Deployed and failed attempts. The result stage has the highest number of a job's stages."""
         run.note_ran(views)
-        copy = next((copy for copy in run.copies if copy.job is job), None)
         result_stage = max((view.stage for view in views), default=-1)
         for view in views:
             for task in run.new_tasks(view):
                 if view.stage == result_stage:
-                    self._see_result_task(run, task, job, copy, now)
+                    self._see_result_task(run, task, job, now)
                 elif task.status == "FAILED" and self.state.bindings.first_failure(task):
                     self.state.note(
                         "MapTaskFailed", stage=run.stage.name, node=task.node, error=(task.error or "")[:500]
                     )
 
-    def _see_result_task(self, run: StageRun, task: TaskView, job: SparkJob, copy: CopyJob | None, now: float) -> None:
+    def _see_result_task(self, run: StageRun, task: TaskView, job: SparkJob, now: float) -> None:
         attempt = self.state.bindings.attempt_of(task)
         if attempt is None and job.cancelled:
             return  # what is wanted of its partitions, another job makes
         if attempt is None:
-            attempt = self.state.bindings.bind(task, run.stage.name, job, copy, self.state.core)
+            attempt = self.state.bindings.bind(task, run.stage.name, job, run.copies, self.state.core)
             if attempt is None:
                 if task.status == "RUNNING":
                     run.unasked[task.partition] = (task, job)
@@ -271,7 +270,7 @@ class Observer:
             output = ev.PartitionOutput(manifest.rows, manifest.bytes, manifest.digest, node)
             self.state.see(ev.AttemptFinished(attempt, finished_at=finished, output=output), now)
             if run is not None and not self.state.bindings.is_bound(manifest.task):
-                run.cancel_copies(manifest.partition)  # whoever has won, it was none of them
+                run.cancel_copies(manifest.partition)  # the core knows of no loser: one that Spark ran has won
         if self.state.core.is_finished(stage.name):
             self._stage_finished(stage, run)
 

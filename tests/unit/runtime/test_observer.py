@@ -107,7 +107,7 @@ def test_a_commit_that_was_there_before_its_attempt_was_asked_for_counts_when_it
     assert observer._untold(stage) == [manifest]  # type: ignore[arg-type]
 
 
-@pytest.mark.requirement("S2-36")
+@pytest.mark.requirement("S2-3")
 @pytest.mark.parametrize("is_bound", [True, False])
 def test_the_copies_jobs_end_where_a_task_of_sparks_own_speculation_was_quicker(is_bound):
     """A copy that has won ends by itself; one that has not is on its way still, and of no use to anybody."""
@@ -166,12 +166,12 @@ def test_tasks_of_a_job_that_this_driver_has_ended_leave_their_clocks_behind():
     state, run = observed(core)
     observer, first, second = Observer(state), job_of(), job_of()
     for partition in range(2):
-        observer._see_result_task(run, task(partition, partition, 10.0), first, None, 10.0)
+        observer._see_result_task(run, task(partition, partition, 10.0), first, 10.0)
     first.cancelled = True
     observer.see_cancelled(50.0)
     observer.see_cancelled(51.0)  # told once
-    observer._see_result_task(run, task(2, 0, 50.0), first, None, 51.0)  # launched before Spark had heard of it
-    observer._see_result_task(run, task(3, 0, 52.0), second, None, 53.0)
+    observer._see_result_task(run, task(2, 0, 50.0), first, 51.0)  # launched before Spark had heard of it
+    observer._see_result_task(run, task(3, 0, 52.0), second, 53.0)
     assert core.graph.metrics().num_retries == 2
     executions = core.graph.current_executions(ExecutionVertexID("A", 0))
     assert [(one.attempt_id.attempt, one.deployed_at) for one in executions] == [(1, 52.0)]
@@ -183,7 +183,7 @@ def test_of_a_job_that_is_over_nothing_is_kept():
     state, run = observed(core)
     observer = Observer(state)
     for number, over in enumerate((job_of(), job_of(error=RuntimeError("x")), job_of(error=RuntimeError("y")))):
-        observer._see_result_task(run, task(number, 0, 10.0), over, None, 10.0)
+        observer._see_result_task(run, task(number, 0, 10.0), over, 10.0)
         state.bindings.adopt(task(10 + number, 1, 10.0), over, attempt_id("A[1]#0"))
         is_copy = number == 2
         run.copies = (SimpleNamespace(job=over, partition=0, attempt=0),) if is_copy else ()
@@ -197,7 +197,7 @@ def test_what_a_cancelled_task_has_stored_counts_all_the_same():
     core = Run(job("A*2")).submit()
     state, run = observed(core)
     observer, first = Observer(state), job_of()
-    observer._see_result_task(run, task(0, 0, 10.0), first, None, 10.0)
+    observer._see_result_task(run, task(0, 0, 10.0), first, 10.0)
     first.cancelled = True
     observer.see_cancelled(50.0)
     core.finish("A[0]#0")
@@ -209,7 +209,7 @@ def test_with_a_job_that_spark_gives_up_all_its_tasks_have_ended_and_one_of_them
     state, run = observed(core)
     observer, first = Observer(state), job_of()
     for partition in range(2):
-        observer._see_result_task(run, task(partition, partition, 10.0), first, None, 10.0)
+        observer._see_result_task(run, task(partition, partition, 10.0), first, 10.0)
     first.error = RuntimeError("Job aborted: most recent failure: Lost task 1.0 in stage 1.0: FetchFailed(null)")
     observer._lost_in_vain.clear()
     observer._see_ended(run, first, 20.0)
@@ -222,11 +222,11 @@ def test_only_a_task_that_runs_is_kept_for_a_copy_that_is_still_to_be_asked_for(
     core = Run(job("A*2")).submit()
     state, run = observed(core)
     observer, first = Observer(state), job_of()
-    observer._see_result_task(run, task(0, 0, 10.0), first, None, 10.0)
+    observer._see_result_task(run, task(0, 0, 10.0), first, 10.0)
     ended = dataclasses.replace(task(1, 0, 11.0), status="KILLED")
-    observer._see_result_task(run, ended, first, None, 12.0)
+    observer._see_result_task(run, ended, first, 12.0)
     assert run.unasked == {}
-    observer._see_result_task(run, task(2, 0, 12.0), first, None, 13.0)
+    observer._see_result_task(run, task(2, 0, 12.0), first, 13.0)
     assert run.unasked == {0: (task(2, 0, 12.0), first)}
 
 

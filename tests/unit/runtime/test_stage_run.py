@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from rekindle.pipeline import Pipeline
 from rekindle.runtime.scheduler import StageView, TaskView
-from rekindle.runtime.stage_run import StageRun
+from rekindle.runtime.stage_run import CopyJob, StageRun
 
 
 def view(stage: int, status: str, complete: int, seconds: float) -> StageView:
@@ -55,6 +56,16 @@ def test_no_two_plans_of_a_process_share_a_job_group():
     """Spark would run no job in a group that an earlier run has cancelled; an address in memory comes again."""
     groups = {stage_run()._plan_group for _ in range(100)}
     assert len(groups) == 100
+
+
+def test_the_copies_of_a_partition_end_and_those_of_others_go_on():
+    run = stage_run()
+    ended: list[int] = []
+    for number, partition in enumerate((3, 3, 4)):
+        job = SimpleNamespace(cancel=partial(ended.append, number))
+        run.copies.append(CopyJob(partition, 1 + number, job, 0.0))  # type: ignore[arg-type]
+    run.cancel_copies(3)
+    assert ended == [0, 1]
 
 
 @pytest.mark.requirement("S1-16")
