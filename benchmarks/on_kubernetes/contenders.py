@@ -68,14 +68,17 @@ _ROLL = {
     "spark.storage.decommission.enabled": "true",
     "spark.storage.decommission.shuffleBlocks.enabled": "true",
 }
-_REKINDLE = {"enabled": True, "baselineLowerBound": LOWER_BOUND}
+_BY_TIME, _BY_NODE = (
+    {"enabled": True, "baselineLowerBound": LOWER_BOUND, "detector": detector}
+    for detector in ("executionTime", "nodeAware")
+)
 
 CONTENDERS = {
     one.name: one
     for one in (
         Contender("healthy", sick=False),
-        Contender("healthy-rekindle", sick=False, speculation={**_REKINDLE, "detector": "executionTime"}),
-        Contender("healthy-rekindle-node-aware", sick=False, speculation={**_REKINDLE, "detector": "nodeAware"}),
+        Contender("healthy-rekindle", sick=False, speculation=_BY_TIME),
+        Contender("healthy-rekindle-node-aware", sick=False, speculation=_BY_NODE),
         Contender("oracle", cordoned=True),
         Contender("plain"),
         Contender("spark-speculation", conf=_SPECULATION),
@@ -85,8 +88,8 @@ CONTENDERS = {
         ),
         Contender("spark-speculation-defaults", conf={"spark.speculation": "true"}),
         Contender("roll", conf=_ROLL),
-        Contender("rekindle", speculation={**_REKINDLE, "detector": "executionTime"}),
-        Contender("rekindle-node-aware", speculation={**_REKINDLE, "detector": "nodeAware"}),
+        Contender("rekindle", speculation=_BY_TIME),
+        Contender("rekindle-node-aware", speculation=_BY_NODE),
         Contender("rekindle-defaults", speculation={"enabled": True}),
     )
 }
@@ -119,9 +122,7 @@ class Scenario:
 
     def contenders(self) -> list[str]:
         """Those that differ from each other in this scenario."""
-        if self.moment != NEVER:
-            return list(CONTENDERS)
-        same = ("plain", "oracle", "healthy-rekindle", "healthy-rekindle-node-aware")
+        same = ("plain", "oracle", "healthy-rekindle", "healthy-rekindle-node-aware") if self.moment == NEVER else ()
         return [name for name in CONTENDERS if name not in same]
 
 

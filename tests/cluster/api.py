@@ -156,6 +156,11 @@ class Application:
         assert pod is not None
         return kubectl("logs", pod["metadata"]["name"], "-n", self.namespace, "-c", kubelet.DRIVER)
 
+    def said(self, what: str) -> list[Any]:
+        """What its program has printed as JSON after that word."""
+        words = (line.partition(" ") for line in self.log().splitlines())
+        return [json.loads(text) for word, _, text in words if word == what]
+
     def events(self) -> list[Object]:
         field = f"regarding.uid={self.body['metadata']['uid']}"
         found = kubectl("get", "events.v1.events.k8s.io", "-n", self.namespace, "--field-selector", field, "-o", "json")

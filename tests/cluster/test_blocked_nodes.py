@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from tests.cluster import operators
@@ -27,10 +25,6 @@ SCRATCH_CLAIMS = {
     "spark.kubernetes.legacy.useReadWriteOnceAccessMode": "true",
 }
 SPECULATION = {"enabled": True, "baselineRatio": 0.3, "baselineLowerBound": "2s", "blockSlowNodeDuration": "30s"}
-
-
-def ran(app):
-    return [json.loads(line[4:]) for line in app.log().splitlines() if line.startswith("ran ")]
 
 
 @pytest.mark.requirement("S2-36", "S2-38", "S3-1", "S3-3", "S3-9")
@@ -71,7 +65,7 @@ def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application)
     started = f"executor {number}, partition"  # as Spark says where a task starts
     assert started in before
     assert started not in after
-    assert len(ran(app)) == 90
+    assert len(app.said("ran")) == 90
     until("no block is left", lambda: not blocks() and not marked_nodes(), 60)
     reasons = {one["reason"] for one in app.events()}
     assert {"SlowNode", "ExecutorDrained", "DuplicateExecutorsMade"} <= reasons

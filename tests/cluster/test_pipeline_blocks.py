@@ -30,11 +30,6 @@ def store():
     kubectl("delete", "persistentvolumeclaim", CLAIM, "-n", JOBS, "--wait=false")
 
 
-def said(app, what):
-    """What its driver has printed after that word."""
-    return [json.loads(line.partition(" ")[2]) for line in app.log().splitlines() if line.startswith(f"{what} ")]
-
-
 def excludes(app):
     """Whether the operator has heard that its job master keeps tasks off blocked nodes."""
     lines = kubectl("logs", "-n", NAMESPACE, "-l", SELECTOR, "--tail=-1").splitlines()
@@ -65,10 +60,10 @@ def test_a_node_that_a_person_blocks_gets_no_task_of_a_pipeline_until_the_block_
     block("by-hand", executor["spec"]["nodeName"], 25)
     app.wait_for("COMPLETED", "FAILED", seconds=200)
     assert app.state == "COMPLETED", app.tell()
-    actions = said(app, "action")
+    actions = app.said("action")
     assert [one["action"] for one in actions] == ["Block", "Unblock"], app.tell()
     blocked, unblocked = actions
-    ran = said(app, "ran")
+    ran = app.said("ran")
     there = sorted(one["began"] for one in ran if one["host"] == executor["status"]["podIP"])
     since = blocked["t"] + 3.0  # until it is written down, and Spark has heard of it
     assert [began for began in there if since < began < unblocked["t"]] == []

@@ -2,9 +2,8 @@
 
 import json
 import subprocess
-from pathlib import Path
 
-import pyspark
+from rekindle.local.java import spark_home
 
 PROGRAM = """
 import json
@@ -27,7 +26,7 @@ def test_what_was_submitted_decides_the_settings_of_the_session_and_stands(tmp_p
         "spark.speculation.quantile": "0.5",
     }
     words = [word for key, value in submitted.items() for word in ("--conf", f"{key}={value}")]
-    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    submit = spark_home() / "bin" / "spark-submit"
     ended = subprocess.run(
         [submit, "--master", "local[1]", *words, program],
         capture_output=True,

@@ -68,9 +68,8 @@ class AttemptBindings:
         self._nodes[task.task] = task.node
         vertex = ExecutionVertexID(stage, task.partition)
         jobs = {copy.attempt: copy.job for copy in copies if copy.partition == task.partition}
-        is_copy = job in [copy.job for copy in copies]
-        free = self._free(vertex, core)
-        wanted = [one for one in free if (jobs.get(one.attempt) is job if is_copy else one.attempt not in jobs)]
+        its_own = job if any(copy.job is job for copy in copies) else None  # the stage's has none for an attempt
+        wanted = [one for one in self._free(vertex, core) if jobs.get(one.attempt) is its_own]
         if not wanted:
             return None
         self.adopt(task, job, wanted[0])
@@ -93,12 +92,11 @@ class AttemptBindings:
         Args:
             ours: the manifest was written by a task of this driver.
         """
-        if not ours:
-            return next(iter(_live(vertex, core)), None)
-        if manifest.task in self._attempts:
+        if ours and manifest.task in self._attempts:
             return self._attempts[manifest.task]
-        free = self._free(vertex, core)
-        return next(iter([*free, *_live(vertex, core, copies_first=True)]), None)
+        unseen = self._free(vertex, core) if ours else []
+        candidates = unseen or _live(vertex, core, copies_first=ours)
+        return candidates[0] if candidates else None
 
     def is_bound(self, task: int) -> bool:
         """Whether `task` stands for an attempt."""

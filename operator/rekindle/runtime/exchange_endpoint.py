@@ -143,6 +143,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
+    def finish(self) -> None:
+        """Who is refused may still be sending; a socket closed on that is reset, and the answer lost with it."""
+        super().finish()
+        with suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            while self.connection.recv(65536):
+                pass  # until the other end has closed, or is cut off
+
     def _answer(self, endpoint: ExchangeEndpoint, stream: BufferedIOBase) -> tuple[HTTPStatus, bytes]:
         if self.path != PATH:
             return HTTPStatus.NOT_FOUND, b"POST " + PATH.encode()

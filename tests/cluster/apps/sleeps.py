@@ -44,7 +44,6 @@ wanted = int(spark.conf.get("spark.executor.instances") or 2)
 deadline = time.time() + 90
 while len(scheduler.executors()) < wanted and time.time() < deadline:
     time.sleep(0.2)
-print("begins", time.time(), flush=True)
 pipeline.run(spark, store=store)
 for stage in range(20):
     for view in scheduler._attempts(stage):
@@ -53,5 +52,4 @@ for stage in range(20):
 for record in read_run(Store.at(store)):
     if record.get("action") in ("Block", "Unblock"):
         print("action", json.dumps(record))
-print("ended", time.time(), flush=True)
 spark.stop()

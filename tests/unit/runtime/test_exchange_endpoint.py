@@ -78,6 +78,17 @@ def test_what_is_not_the_operators_request_is_refused_and_changes_nothing(endpoi
     assert (endpoint.request, heard) == (None, [])
 
 
+def test_who_is_refused_while_still_sending_hears_why(endpoint):
+    with socket.create_connection(("127.0.0.1", endpoint.port), timeout=20) as asking:
+        asking.sendall(f"POST {PATH} HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n".encode())
+        assert asking.recv(1, socket.MSG_PEEK) == b"H"
+        for _ in range(100):
+            asking.sendall(b"x" * 10_000)
+        asking.shutdown(socket.SHUT_WR)
+        with asking.makefile("rb") as answer:
+            assert answer.readline().startswith(b"HTTP/1.0 401")
+
+
 def test_who_says_nothing_is_cut_off_and_keeps_nobody_out_for_long(monkeypatch, heard):
     monkeypatch.setattr(exchange_endpoint, "_SECONDS", 0.3)
     monkeypatch.setattr(exchange_endpoint._Handler, "timeout", 60.0)

@@ -137,9 +137,7 @@ class Exchanges:
         try:
             answer = await self._client.tell(followed.host, token, request)
         except (NotServed, Unusable) as problem:
-            self._metrics.exchanges.labels("not_served" if isinstance(problem, NotServed) else "unusable").inc()
             return self._not_answered(followed, talk, problem)
-        self._metrics.exchanges.labels("answered").inc()
         self._answered(followed, talk, answer)
         await self._take_wishes(followed, talk, answer, frozenset(followed.nodes.values()))
         return _ROUND_SECONDS
@@ -166,6 +164,7 @@ class Exchanges:
         return request
 
     def _answered(self, followed: Followed, talk: _Talk, answer: ExchangeAnswer) -> None:
+        self._metrics.exchanges.labels("answered").inc()
         if not talk.goes_on:
             log.info("its job master answers, and keeps tasks off blocked nodes: %s", answer.excludes)
         talk.has_answered, talk.unanswered, talk.excludes = True, 0, answer.excludes
@@ -173,6 +172,7 @@ class Exchanges:
 
     def _not_answered(self, followed: Followed, talk: _Talk, problem: Exception) -> float:
         """What is not there is nothing to be told of."""
+        self._metrics.exchanges.labels("not_served" if isinstance(problem, NotServed) else "unusable").inc()
         went_on, talk.unanswered = talk.goes_on, talk.unanswered + 1
         if went_on and not talk.goes_on:
             log.info("its job master answers no more: %s", problem)
