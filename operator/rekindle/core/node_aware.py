@@ -61,22 +61,30 @@ class NodeAwareSlowTaskDetector:
                 found += self._slow_of(vertex.job_vertex.name, vertex.tasks, warm_from, now)
         return SlowTasksFound(tuple(found))
 
-    def least_seconds(self, vertex: ExecutionJobVertex) -> float:
+    def least_seconds(self, vertex: ExecutionJobVertex, *, outnumbered: bool = False) -> float:
         """Before an attempt has run for so long no verdict blames it, as long as no more attempts finish.
 
-        `vertex` has none that run. It gets fewer than have finished here on known nodes, and they read no less than
-        the median of these, in whole bytes. 0 where those that run may decide whether time is compared per byte.
+        `vertex` has none that run. Those that it gets read no less than the median of what has finished here on known
+        nodes, in whole bytes. 0 where they may decide whether time is compared per byte, and that makes a difference.
+
+        Args:
+            outnumbered: it may get as many as have finished on known nodes, or more.
         """
         finished = [one for task in vertex.tasks for one in task.executions if one.finished_at is not None]
         told = [one.input_bytes for one in finished]
-        comparison = Comparison.of(vertex.tasks, _warm_from(vertex.tasks), 0.0, self.options)
-        if not comparison.by_bytes:
-            return comparison.least_seconds() if not any(told) and len({*told}) == 1 else 0.0
+        by_size, by_floor = (
+            Comparison.of(vertex.tasks, _warm_from(vertex.tasks), 0.0, self.options, least_share)
+            for least_share in (_LEAST_SHARE_OF_TYPICAL_INPUT, 1.0)
+        )
+        if not by_size.by_bytes:
+            return by_size.least_seconds() if not any(told) and len({*told}) == 1 and not outnumbered else 0.0
         known = [size for size in told if size is not None]
         if len(known) < len(told):
             return 0.0
+        # The more the others read, the more of these count as having read no more than the floor. Once that is the
+        # median of these, an attempt can read no less, and may take longer again.
         placed = median(one.input_bytes or 0 for one in finished if _is_timed(one, 0.0))
-        return comparison.least_seconds() * min(1.0, int(median(known)) / placed)
+        return min(by_size.least_seconds(), by_floor.least_seconds()) * min(1.0, int(median(known)) / placed)
 
     def _slow_of(
         self, vertex: str, tasks: Sequence[ExecutionVertex], warm_from: dict[str, float], now: float
@@ -205,12 +213,17 @@ class Comparison:
 
     @classmethod
     def of(
-        cls, tasks: Sequence[ExecutionVertex], warm_from: dict[str, float], now: float, options: NodeAwareOptions
+        cls,
+        tasks: Sequence[ExecutionVertex],
+        warm_from: dict[str, float],
+        now: float,
+        options: NodeAwareOptions,
+        least_share: float = _LEAST_SHARE_OF_TYPICAL_INPUT,
     ) -> Comparison:
         timed = [one for task in tasks for one in task.executions if _is_timed(one, now)]
         known = [one.input_bytes for one in timed if one.input_bytes is not None]
         typical = median(known) if 2 * len(known) > len(timed) else 0.0
-        samples = [_sample(one, typical, warm_from, now) for one in timed]
+        samples = [_sample(one, _work(one.input_bytes, typical, least_share), warm_from, now) for one in timed]
         rankings = {cold: Ranking.of(one for one in samples if one.cold is cold) for cold in (False, True)}
         return cls(rankings, typical > 0, options)
 
@@ -302,18 +315,17 @@ def _is_timed(execution: Execution, now: float) -> bool:
     return counts and execution.node not in (None, *NO_NODE) and execution.execution_time(now) > 0
 
 
-def _sample(execution: Execution, typical: float, warm_from: dict[str, float], now: float) -> Sample:
+def _sample(execution: Execution, work: float, warm_from: dict[str, float], now: float) -> Sample:
     node, seconds = execution.node or "", execution.execution_time(now)
-    work = _work(execution.input_bytes, typical)
     cold = (execution.deployed_at or 0.0) < warm_from.get(node, math.inf)
     return Sample(node, seconds, work, math.log(seconds / work), execution.state.is_running, cold)
 
 
-def _work(input_bytes: int | None, typical: float) -> float:
+def _work(input_bytes: int | None, typical: float, least_share: float) -> float:
     """In units of a typical attempt's input. What reads next to nothing has something to do all the same."""
     if input_bytes is None or typical <= 0:
         return 1.0
-    return max(input_bytes / typical, _LEAST_SHARE_OF_TYPICAL_INPUT)
+    return max(input_bytes / typical, least_share)
 
 
 def _warm_from(tasks: Iterable[ExecutionVertex]) -> dict[str, float]:

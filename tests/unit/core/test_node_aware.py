@@ -300,13 +300,19 @@ RUNNING = st.tuples(st.sampled_from("abcd"), st.sampled_from([0.5, 0.999]), st.i
 @settings(max_examples=300)
 @given(
     finished=st.lists(FINISHED, min_size=1, max_size=8),
-    running=st.lists(RUNNING, max_size=4),
+    running=st.lists(RUNNING, max_size=12),
     known=st.sampled_from(["all", "none", "some"]),
     factor=st.sampled_from([1.0, 1.6, 3.0]),
 )
 @example(
     finished=[("a", 0, 1, 1), ("a", 0, 1, 0), ("b", 0, 1, 0), ("a", 0, 20, 1)],  # half a byte is typical
     running=[("a", 0.5, 0)],
+    known="all",
+    factor=1.0,
+)
+@example(
+    finished=[("a", 0, 1, 1), ("b", 0, 20, 10), ("c", 0, 30, 100)],  # those that run make a hundred typical
+    running=[("d", 0.999, 1), *[("d", 0.5, 100)] * 3],
     known="all",
     factor=1.0,
 )
@@ -323,10 +329,11 @@ def test_before_the_least_seconds_no_attempt_makes_its_node_sick_whatever_else_r
         finished[place] = (node, start, seconds, told)
         stage.ran(node, float(start), float(start + seconds), told)
     (vertex,) = stage.graph.execution_job_vertices()
-    least = NodeAwareSlowTaskDetector(NodeAwareOptions(**options)).least_seconds(vertex)
+    outnumbered = len(running) >= len(finished)
+    least = NodeAwareSlowTaskDetector(NodeAwareOptions(**options)).least_seconds(vertex, outnumbered=outnumbered)
     typical = int(median([reads for *_, reads in finished if reads is not None] or [0]))
     now = 1000.0
-    for node, share, reads in running[: len(finished) - 1]:
+    for node, share, reads in running:
         stage.ran(node, now - share * min(least, 500.0), reads=None if reads is None else max(reads, typical))
     with mock.patch.object(node_aware, "student", return_value=0.0):
         assert stage.slow_at(now, **options) == {}

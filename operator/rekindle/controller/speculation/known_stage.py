@@ -1,7 +1,7 @@
 """What is kept of a driver's stages between looks, and of where its executors were."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rekindle.controller.speculation.races import Races
@@ -53,21 +53,37 @@ class KnownStage:
     """Nodes that were at the last look."""
 
     _part: FinishedPart | None = None
-    _least: float | None = None
+    _least: dict[bool, float] = field(default_factory=dict)
 
     def seen(self, stage: Stage, running: Iterable[Task], places: Places) -> SeenStage:
         """The stage with these tasks and those that have finished."""
         if self._part is None or not self._part.is_of(stage, self.finished, places.ever):
-            self._part, self._least = FinishedPart(stage, self.finished, places.ever), None
+            self._part, self._least = FinishedPart(stage, self.finished, places.ever), {}
         return self._part.beside(running, stage, places.now)
+
+    @property
+    def shortest(self) -> float:
+        """Seconds that the shortest of its finished tasks took; 0 where none is known."""
+        return min([one.seconds or 0.0 for one in self.finished], default=0.0)
+
+    def until_finished(self, count: int, ages: Sequence[float]) -> float:
+        """Seconds until so many more tasks of it may have finished, where the running ones are as old as that.
+
+        None is taken to be shorter than the shortest so far, and each that ends to be followed by another.
+        """
+        if not ages or count <= 0:
+            return 0.0
+        (rounds, place), shortest = divmod(count - 1, len(ages)), self.shortest
+        return rounds * shortest + sorted(max(0.0, shortest - age) for age in ages)[place]
 
     def least(self, running: int, detector: NodeAwareSlowTaskDetector) -> float:
         """The detector's `least_seconds` of the stage that was last seen, in which so many tasks run."""
-        if self._part is None or running >= self._part.placed:
+        if self._part is None:
             return 0.0
-        if self._least is None:
-            self._least = detector.least_seconds(self._part.alone.vertex)
-        return self._least
+        outnumbered = running >= self._part.placed
+        if outnumbered not in self._least:
+            self._least[outnumbered] = detector.least_seconds(self._part.alone.vertex, outnumbered=outnumbered)
+        return self._least[outnumbered]
 
 
 def first_of_each(finished: Iterable[Task]) -> list[Task]:

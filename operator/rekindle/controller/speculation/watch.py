@@ -5,7 +5,7 @@ its tasks may have run for the lower bound, which its running tasks tell. With `
 asked for once, when it has passed its gate, for the first ceil(N * ratio) to finish stay the first. With `nodeAware`
 they are asked for again before twice as many have finished, before anybody is blamed, and every ten seconds while
 somebody is; and nothing is asked while no task has run for so long that its node could be blamed, unless twice as many
-may have finished: no task is taken to be shorter than the shortest so far.
+may have finished, or a stage that waits may have begun: no task is taken to be shorter than the shortest so far.
 What pods use is asked for where it could change who is blamed.
 """
 
@@ -75,7 +75,7 @@ class DriverWatch:
         self._stages: dict[StageKey, KnownStage] = {}
         self._places = Places()
         self._looked_at = -math.inf
-        self._has_said = False
+        self._has_said = self._is_fair = False
         self.counts = RaceCounts()
         """Of all races that are over."""
 
@@ -91,7 +91,7 @@ class DriverWatch:
         running = self._followed(stages.found)
         over = self._ended_races(running)
         self._remember(running, nodes)
-        delays = [_LONGEST_PAUSE, max(self._detection.bound, self._detection.interval)]
+        delays = [_LONGEST_PAUSE]
         seen: list[SeenStage] = []
         is_quiet = True
         for stage in running:
@@ -117,6 +117,7 @@ class DriverWatch:
             is_quiet = is_quiet and max(_ages(seen[-1], now), default=0.0) < self._least(stage, seen[-1])
             if is_quiet and len(running) == 1:  # another one's tasks may tell that these began on cold nodes
                 memory.quiet_until = now + next_in
+        delays.append(self._until_next_stage(running))
         slow = [] if is_quiet else await self._find(running, seen, nodes, now)
         for key, size, races in over:
             self.counts += races.settle(await self._driver.ended(key, size))
@@ -158,7 +159,7 @@ class DriverWatch:
         How many run does not matter: a driver that has lost an executor counts too few.
         """
         if stage.first_task_at is None:
-            return max(self._detection.bound, self._detection.interval)
+            return math.inf  # as a stage that is not there yet
         memory = self._stages[stage.key]
         if (left := max(stage.first_task_at + self._detection.bound, memory.not_before, memory.quiet_until) - now) > 0:
             return left
@@ -194,11 +195,10 @@ class DriverWatch:
 
     def _next(self, stage: Stage, seen: SeenStage, now: float) -> float:
         """Seconds until one of the running tasks may be slow that is not now."""
-        limit, waits = self._least(stage, seen), [self._until_learning(stage)]
-        ages = _ages(seen, now)
+        limit, ages = self._least(stage, seen), _ages(seen, now)
         if self._detection.by_node is not None and max(ages, default=0.0) >= limit:
             return self._detection.interval  # with each second that it runs on, its node is the likelier to be sick
-        return min([limit, *waits, *(limit - age for age in ages if age < limit)])
+        return min([limit, self._until_learning(stage, ages), *(limit - age for age in ages if age < limit)])
 
     def _least(self, stage: Stage, seen: SeenStage) -> float:
         """Seconds from which on a running task may be slow."""
@@ -209,13 +209,27 @@ class DriverWatch:
         least = self._stages[stage.key].least(running, self._detection.by_node)
         return max(self._detection.bound, least)
 
-    def _until_learning(self, stage: Stage) -> float:
+    def _until_learning(self, stage: Stage, ages: Sequence[float]) -> float:
         """Seconds until finished tasks may have to be asked for again."""
         memory = self._stages[stage.key]
         if self._detection.by_node is None or 2 * memory.as_of > stage.tasks:
             return math.inf
-        shortest = min([one.seconds or 0.0 for one in memory.finished], default=0.0)
-        return shortest * ((2 * memory.as_of - stage.finished) / max(stage.running, 1) - 1)
+        return memory.until_finished(2 * memory.as_of - stage.finished, ages)
+
+    def _until_next_stage(self, running: Sequence[Stage]) -> float:
+        """Seconds until a task may be slow of a stage that has none yet.
+
+        Spark gives it no slot while one that has begun has tasks that wait, but in FAIR mode; for that a driver is
+        taken once it was seen so. With `executionTime` the bound is long.
+        """
+        bound = max(self._detection.bound, self._detection.interval)
+        begun = [(stage.first_task_at, stage) for stage in running if stage.first_task_at is not None]
+        filled = [(at, one, waiting) for at, one in begun if (waiting := one.tasks - one.finished - one.running) > 0]
+        self._is_fair = self._is_fair or any(at < later for at, _, _ in filled for later, _ in begun)
+        if self._is_fair or self._detection.by_node is None:
+            return bound
+        rounds = ((waiting - 1) // max(one.running, 1) * self._stages[one.key].shortest for _, one, waiting in filled)
+        return bound + max(rounds, default=0.0)
 
     async def _find(
         self, stages: Sequence[Stage], seen: Sequence[SeenStage], nodes: Mapping[str, str], now: float

@@ -49,11 +49,23 @@ class TestInOneCase:
         """1.6 times the 100 s that all took elsewhere. The next stage is looked for every 10 s, which is its bound."""
         assert self.beside_eight_of(100, Attempt(8, 95.0, executor="3")).look(now).delay == pytest.approx(expected)
 
-    @pytest.mark.parametrize(("running", "expected"), [(4, 10.0), (7, 20 / 7)])
+    @pytest.mark.parametrize(("running", "expected"), [(7, 21.0), (8, 9.0)])
     def test_or_twice_as_many_could_have_finished(self, running, expected):
-        """Each slot may have ended one, and takes 20 s for each more."""
+        """The ninth of seven that run takes 20 s more, which none has been seen to be shorter than."""
         young = [Attempt(8 + place, 15.0, executor="3") for place in range(running)]
         assert self.beside_eight_of(20, *young, tasks=100).look(26.0).delay == pytest.approx(expected)
+
+    @pytest.mark.parametrize(("waiting", "expected"), [(0, 10.0), (4, 10.0), (5, 21.0)])
+    def test_or_a_task_of_the_next_stage_could_have_run_for_the_bound(self, waiting, expected):
+        """It gets no slot before those that wait: four may begin at once, and a fifth 20 s later."""
+        young = [Attempt(8 + place, 15.0, executor="3") for place in range(4)]
+        assert self.beside_eight_of(20, *young, tasks=12 + waiting).look(26.0).delay == pytest.approx(expected)
+
+    def test_which_it_can_at_any_time_where_stages_share_the_slots(self):
+        young = [Attempt(8 + place, 15.0, executor="3") for place in range(4)]
+        watched = self.beside_eight_of(20, *young, tasks=100)
+        watched.driver.stage(Attempt(0, 16.0, executor="1"), key=StageKey(2, 0), begins=16.0, ends=25.0, tasks=1)
+        assert [watched.look(now).delay for now in (22.0, 26.0)] == [4.0, 10.0]
 
     def beside_eight_of(self, seconds: float, *attempts: Attempt, tasks: int = 9) -> Watched:
         done = [*took(*[seconds] * 4), *took(*[seconds] * 4, executor="2", first=4)]
