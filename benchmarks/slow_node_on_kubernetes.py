@@ -162,7 +162,7 @@ def _one(bench: Bench, contender: Contender, number: int) -> Run:
     """A run, also one without an answer."""
     say(f"round {number}, {contender.name}")
     try:
-        told = run_once(bench, contender)
+        told = run_once(bench, contender, number)
     except (Failed, AssertionError, TimeoutError) as error:
         say(f"  {error}")
         return Run(contender.name, number, error=str(error).partition("\n")[0])

@@ -65,8 +65,9 @@ class Bench:
         return found
 
 
-def run_once(bench: Bench, contender: Contender) -> Told:
-    """One run. Raises Failed, and AssertionError with what the cluster says, where there is no answer."""
+def run_once(bench: Bench, contender: Contender, number: int) -> Told:
+    """Run number so-and-so. Raises Failed, and AssertionError with what the cluster says, where there is no answer."""
+    logs = bench.logs / f"{bench.letter}-{contender.name}-{number}"
     where = places()
     title = f"{PREFIX}{bench.letter}-{contender.name.replace('.', '-')}"
     app = Application(manifest(title, contender, bench.scenario, bench.words, bench.image, where.driver))
@@ -78,15 +79,15 @@ def run_once(bench: Bench, contender: Contender) -> Told:
         undo.callback(undone(lambda: clear(app, bench)))
         undo.callback(undone(release))
         since = time.time()
-        result = _measured(app, contender, where, bench)
+        result = _measured(app, contender, where, bench, logs)
         undone(release)()
         _finish(app, bench)
-        _save_operators_log(app.name, since, bench)
+        _save_operators_log(since, logs)
         sick = where.sick if contender.sick and bench.scenario.moment != NEVER else None
         return Told(result, _notes(app, since), sick)
 
 
-def _measured(app: Application, contender: Contender, where: Places, bench: Bench) -> dict[str, Any]:
+def _measured(app: Application, contender: Contender, where: Places, bench: Bench, logs: Path) -> dict[str, Any]:
     """What the driver tells at its end."""
     is_sick = contender.sick and not contender.cordoned
     app.apply()
@@ -94,7 +95,7 @@ def _measured(app: Application, contender: Contender, where: Places, bench: Benc
     driver = app.driver()
     if driver is None:
         raise Failed(f"no driver of {app.name}; {app.tell()}")
-    with DriverLog(driver["metadata"]["name"], JOBS, bench.logs / f"{app.name}.log") as log:
+    with DriverLog(driver["metadata"]["name"], JOBS, logs / "driver.log") as log:
         ready = _next(log, "ready", app, bench, _START_SECONDS)
         _check_places(ready["nodes"], where, contender)
         hold(where.sick if is_sick and bench.scenario.moment == FROM_THE_START else None)
@@ -168,10 +169,10 @@ def _notes(app: Application, since: float) -> list[Note]:
     return notes_of([*app.events(), *json.loads(about)["items"]], since)
 
 
-def _save_operators_log(name: str, since: float, bench: Bench) -> None:
+def _save_operators_log(since: float, logs: Path) -> None:
     moment = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     text = kubectl("logs", "deployment/rekindle", "-n", NAMESPACE, f"--since-time={moment}")
-    (bench.logs / f"{name}.operator.log").write_text(text, encoding="utf-8")
+    (logs / "operator.log").write_text(text, encoding="utf-8")
 
 
 def clear(app: Application, bench: Bench) -> None:

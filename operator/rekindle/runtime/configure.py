@@ -1,7 +1,7 @@
 """Settings that must be there when the SparkContext starts.
 
 `configure(builder, ...)` sets them on a builder in any PySpark program; `rekindle run` sets the same ones. In a
-session made without them a pipeline runs with what is left, and `explain` names each missing lever.
+session made without them a pipeline runs with what is left, and says at its start what is missing; so does `explain`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rekindle.api.settings import CONF_PREFIX, RekindleSettings
+from rekindle.api.settings import CONF_PREFIX, CONNECT_TIMEOUT, RekindleSettings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,16 +22,25 @@ _POOLS = Path(__file__).with_name("fairscheduler.xml")
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """A Spark setting that a pipeline pulls at, and what is missing without it."""
+    """A Spark setting that a pipeline pulls at, and what is missing without it.
+
+    Attributes:
+        is_measure: that a session has it at another value was somebody's choice, and leaves nothing out.
+    """
 
     key: str
     value: str
     without: str
+    is_measure: bool = False
+
+    def is_in(self, conf: Mapping[str, str]) -> bool:
+        """Whether a session has what this one brings."""
+        return self.key in conf and (self.is_measure or conf[self.key].lower() == self.value.lower())
 
 
 def levers(settings: RekindleSettings) -> tuple[Lever, ...]:
     """The settings of a session for `settings`, with their reasons."""
-    return (*_always(settings), *(_for_speculation(settings) if settings.speculation.enabled else ()))
+    return (*_always(settings), *_for_copies(), *(_for_speculation(settings) if settings.speculation.enabled else ()))
 
 
 def configure(
@@ -81,12 +90,13 @@ def session_conf(settings: RekindleSettings) -> dict[str, str]:
 
 
 def missing_levers(conf: Mapping[str, str], settings: RekindleSettings) -> list[str]:
-    """A sentence for each lever that a running session lacks: the setting, and what is missing without it."""
-    return [
-        f"{lever.key}={lever.value}: {lever.without}"
-        for lever in levers(settings)
-        if conf.get(lever.key, "").lower() != lever.value.lower()
-    ]
+    """What a running session does without, and which settings it lacks for that; a sentence each."""
+    copies = (*_for_copies(), *_for_speculation(settings)) if settings.speculation.enabled else ()
+    lacking: dict[str, list[str]] = {}
+    for lever in (*_always(settings), *copies):
+        if not lever.is_in(conf):
+            lacking.setdefault(lever.without, []).append(f"{lever.key}={lever.value}")
+    return [f"{without}: this session lacks {', '.join(keys)}" for without, keys in lacking.items()]
 
 
 def _always(settings: RekindleSettings) -> tuple[Lever, ...]:
@@ -96,13 +106,22 @@ def _always(settings: RekindleSettings) -> tuple[Lever, ...]:
             str(settings.recovery.max_failures_per_task + 1),  # Spark counts the failure that is one too many
             "Spark gives a task up after its own number of failures, not after maxFailuresPerTask",
         ),
+        Lever(
+            "spark.shuffle.io.connectionCreationTimeout",
+            CONNECT_TIMEOUT,
+            "a task waits for spark.network.timeout before the map outputs of an executor that is gone count as lost",
+            is_measure=True,
+        ),
+        Lever(
+            "spark.python.task.killTimeout", "500ms", "a cancelled task holds its slot for two seconds", is_measure=True
+        ),
+    )
+
+
+def _for_copies() -> tuple[Lever, ...]:
+    return (
         Lever("spark.scheduler.mode", "FAIR", "copies wait behind the stage they should rescue"),
         Lever("spark.scheduler.allocation.file", _POOLS.as_uri(), "copies are not served first"),
-        Lever(
-            "spark.python.task.killTimeout",
-            "500ms",
-            "a cancelled task holds its slot for two seconds more",
-        ),
     )
 
 
@@ -112,6 +131,7 @@ def _for_speculation(settings: RekindleSettings) -> tuple[Lever, ...]:
     node = "copies may be placed on the slow node"
     outputs = "a slow node's map outputs are waited for, however long that takes"
     map_side = "tasks of a stage's map side are not speculated"
+    measure = "tasks of a stage's map side are slow by Spark's own measure"
     return (
         Lever("spark.excludeOnFailure.application.enabled", "true", node),
         Lever("spark.excludeOnFailure.application.fetchFailure.enabled", "true", node),
@@ -126,9 +146,14 @@ def _for_speculation(settings: RekindleSettings) -> tuple[Lever, ...]:
         Lever("spark.storage.decommission.enabled", "true", outputs),
         Lever("spark.storage.decommission.shuffleBlocks.enabled", "true", outputs),
         Lever("spark.speculation", "true", map_side),
-        Lever("spark.speculation.interval", f"{round(options.check_interval * 1000)}ms", map_side),
-        Lever("spark.speculation.quantile", str(float(options.baseline_ratio)), map_side),
-        Lever("spark.speculation.multiplier", str(options.baseline_multiplier), map_side),
-        Lever("spark.speculation.minTaskRuntime", f"{round(options.baseline_lower_bound * 1000)}ms", map_side),
+        Lever("spark.speculation.interval", f"{round(options.check_interval * 1000)}ms", measure, is_measure=True),
+        Lever("spark.speculation.quantile", str(float(options.baseline_ratio)), measure, is_measure=True),
+        Lever("spark.speculation.multiplier", str(options.baseline_multiplier), measure, is_measure=True),
+        Lever(
+            "spark.speculation.minTaskRuntime",
+            f"{round(options.baseline_lower_bound * 1000)}ms",
+            measure,
+            is_measure=True,
+        ),
         Lever("spark.speculation.efficiency.enabled", "false", map_side),
     )

@@ -89,6 +89,8 @@ def _run(
     place = Store.at(named, conf, patience=settings.recovery.store_timeout)
     if place.folder is None:
         check_reads_buckets(session)
+    for lever in missing_levers(conf, settings):
+        _say(lever)
     run = open_run(
         place,
         graph,
@@ -96,7 +98,7 @@ def _run(
         lease_seconds=settings.recovery.lease_seconds,
         history=settings.recovery.run_history_limit,
         takeover=conf.get(DRIVER_TAKEOVER, "false") == "true",
-        say=lambda text: print(f"rekindle: {text}", file=sys.stderr, flush=True),
+        say=_say,
     )
     previous = _interrupt_on_sigterm()
     try:
@@ -106,6 +108,10 @@ def _run(
         if previous is not None:
             signal.signal(signal.SIGTERM, previous)
     return result_of(graph, place, run.layout.number)
+
+
+def _say(text: str) -> None:
+    print(f"rekindle: {text}", file=sys.stderr, flush=True)
 
 
 def _session(spark: SparkSession | None) -> SparkSession:

@@ -78,6 +78,11 @@ def test_an_executor_whose_pod_is_deleted_gives_away_what_others_may_fetch():
     }
 
 
+def test_a_task_does_not_wait_for_an_executor_that_was_drained_until_sparks_network_timeout():
+    assert 1.0 <= parse_duration(made()["spark.shuffle.io.connectionCreationTimeout"]) <= 30.0
+    assert "spark.shuffle.io.connectionCreationTimeout" not in made(enabled=False)
+
+
 @pytest.mark.parametrize("bound", [0, 0.5, 3, 8, 15, 60, 3600])
 @pytest.mark.parametrize("detector", ["executionTime", "nodeAware"])
 def test_a_task_tells_what_it_has_read_before_it_can_be_slow_and_never_seldomer_than_by_sparks_default(bound, detector):

@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from rekindle.api.settings import RekindleSettings
+from rekindle.api.settings import CONNECT_TIMEOUT, RekindleSettings
 from rekindle.api.spark_application import SparkApplicationSpec
 
 _HALF = Fraction(1, 2)
@@ -42,8 +42,13 @@ def _copies(settings: RekindleSettings) -> dict[str, str]:
 
 
 def _drains() -> dict[str, str]:
-    """An executor whose pod is deleted ends its tasks, takes none, and gives away what others may fetch from it."""
+    """An executor whose pod is deleted ends its tasks, takes none, and gives away what others may fetch from it.
+
+    A stage that runs meanwhile goes on asking the old place for what was given away: Spark tells its tasks of no other.
+    Where nobody answers any more they are made again, but at once, and not after `spark.network.timeout`.
+    """
     return {
+        "spark.shuffle.io.connectionCreationTimeout": CONNECT_TIMEOUT,
         "spark.decommission.enabled": "true",
         "spark.storage.decommission.enabled": "true",
         "spark.storage.decommission.shuffleBlocks.enabled": "true",
