@@ -35,8 +35,8 @@ bench-following: setup ## what following running applications costs the operator
 test: setup ## all tiers in order, with minutes against a budget; the last line is the sum
 	@$(PY) -m tests.tools.tiers
 
-test-unit: setup ## the core and the library without Spark (under a minute)
-	@$(PY) -m tests.tools.tiers unit $(ARGS)
+test-unit: setup ## without Spark, but for what takes long, such as histories by the thousand (under a minute)
+	@$(PY) -m tests.tools.tiers unit $(or $(ARGS),-m 'not soak and not thorough')
 
 test-spark: setup ## on real Spark executors
 	@$(PY) -m tests.tools.tiers spark $(ARGS)

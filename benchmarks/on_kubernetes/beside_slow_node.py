@@ -79,10 +79,10 @@ def run_once(bench: Bench, contender: Contender, number: int) -> Told:
         undo.callback(undone(lambda: clear(app, bench)))
         undo.callback(undone(release))
         since = time.time()
+        undo.callback(undone(lambda: _save_operators_log(since, logs)))
         result = _measured(app, contender, where, bench, logs)
         undone(release)()
         _finish(app, bench)
-        _save_operators_log(since, logs)
         sick = where.sick if contender.sick and bench.scenario.moment != NEVER else None
         return Told(result, _notes(app, since), sick)
 
@@ -172,6 +172,7 @@ def _notes(app: Application, since: float) -> list[Note]:
 def _save_operators_log(since: float, logs: Path) -> None:
     moment = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     text = kubectl("logs", "deployment/rekindle", "-n", NAMESPACE, f"--since-time={moment}")
+    logs.mkdir(parents=True, exist_ok=True)
     (logs / "operator.log").write_text(text, encoding="utf-8")
 
 

@@ -61,7 +61,7 @@ def test_what_was_submitted_decides_the_settings_of_the_session_and_stands(tmp_p
 
 
 def test_a_run_in_a_session_without_them_says_what_it_does_without(tmp_path):
-    """One has none of them but a quantile of its own choice; where nothing is copied, no more is missing."""
+    """It has none of them but a quantile of its own choice."""
     given = {"spark.rekindle.speculation.enabled": "true", "spark.speculation.quantile": "0.5"}
     said = [line for line in submitted(tmp_path, NOT_CONFIGURED, given).stdout.splitlines() if "lacks" in line]
     assert said[0].startswith("rekindle: Spark gives a task up after its own number of failures")
@@ -70,8 +70,3 @@ def test_a_run_in_a_session_without_them_says_what_it_does_without(tmp_path):
         ".enabled=true, spark.excludeOnFailure.application.fetchFailure.enabled=true"
     ) in said
     assert not [line for line in said if "spark.speculation.quantile" in line]
-    settings = RekindleSettings()
-    assert [one.partition("=")[0].rpartition(" ")[2] for one in missing_levers({}, settings)] == [
-        "spark.task.maxFailures",
-        "spark.python.task.killTimeout",
-    ]

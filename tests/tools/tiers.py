@@ -99,8 +99,9 @@ class Outcome:
 def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
     """Run one tier with its output passed through."""
     print(f"\n== {tier.name} ==", flush=True)
-    for stale in (tier.junit, tier.rules):
-        stale.unlink(missing_ok=True)
+    tier.junit.unlink(missing_ok=True)
+    if not arguments:
+        tier.rules.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     began = time.monotonic()
     with ExitStack() as stack:

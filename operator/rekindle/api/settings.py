@@ -26,8 +26,8 @@ from rekindle.core.options import (
 CONF_PREFIX = "spark.rekindle."
 
 CONNECT_TIMEOUT = "10s"
-"""Of tasks that fetch map outputs (`spark.shuffle.io.connectionCreationTimeout`): a kernel answers sooner, however busy
-its node is, and who does not is gone."""
+"""Of tasks that fetch map outputs (`spark.shuffle.io.connectionCreationTimeout`). As a rule a kernel answers sooner,
+however busy its node is."""
 
 DRIVER_ATTEMPT = f"{CONF_PREFIX}driver.attempt"
 """Which driver of `rekindle run` this is, from 1."""

@@ -65,26 +65,33 @@ class NodeAwareSlowTaskDetector:
         """Before an attempt has run for so long no verdict blames it, as long as no more attempts finish.
 
         `vertex` has none that run. Those that it gets read no less than the median of what has finished here on known
-        nodes, in whole bytes. 0 where they may decide whether time is compared per byte, and that makes a difference.
+        nodes, in whole bytes. 0 where that does not do to say when.
 
         Args:
-            outnumbered: it may get as many as have finished on known nodes, or more.
+            outnumbered: it may get as many as have finished on known nodes, or more. Where sizes differ more than
+                tenfold a verdict may then come sooner than is said here.
         """
         finished = [one for task in vertex.tasks for one in task.executions if one.finished_at is not None]
         told = [one.input_bytes for one in finished]
-        by_size, by_floor = (
-            Comparison.of(vertex.tasks, _warm_from(vertex.tasks), 0.0, self.options, least_share)
-            for least_share in (_LEAST_SHARE_OF_TYPICAL_INPUT, 1.0)
-        )
-        if not by_size.by_bytes:
-            return by_size.least_seconds() if not any(told) and len({*told}) == 1 and not outnumbered else 0.0
+        warm_from = _warm_from(vertex.tasks)
+
+        def least(share: float) -> float:
+            comparison = Comparison.of(vertex.tasks, warm_from, 0.0, self.options, share)
+            return comparison.least_seconds() * max(1.0, share)
+
+        if not any(told) and len({*told}) == 1:
+            return 0.0 if outnumbered else least(_LEAST_SHARE_OF_TYPICAL_INPUT)
         known = [size for size in told if size is not None]
-        if len(known) < len(told):
+        placed = sorted(one.input_bytes or 0 for one in finished if _is_timed(one, 0.0))
+        typical = median(placed) if placed else 0.0
+        if len(known) < len(told) or not typical:
             return 0.0
         # The more the others read, the more of these count as having read no more than the floor. Once that is the
-        # median of these, an attempt can read no less, and may take longer again.
-        placed = median(one.input_bytes or 0 for one in finished if _is_timed(one, 0.0))
-        return min(by_size.least_seconds(), by_floor.least_seconds()) * min(1.0, int(median(known)) / placed)
+        # median of these, an attempt can read no less, and may take longer again; at their maximum size is nothing.
+        floors = [placed[len(placed) // 4], placed[3 * len(placed) // 4], placed[-1]] if outnumbered else []
+        shares = {_LEAST_SHARE_OF_TYPICAL_INPUT, 1.0}
+        shares |= {max(_LEAST_SHARE_OF_TYPICAL_INPUT, floor / typical) for floor in floors}
+        return min(map(least, shares)) * min(1.0, int(median(known)) / typical)
 
     def _slow_of(
         self, vertex: str, tasks: Sequence[ExecutionVertex], warm_from: dict[str, float], now: float

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rekindle.api.quantities import parse_duration
 from rekindle.api.settings import CONF_PREFIX, CONNECT_TIMEOUT, RekindleSettings
 
 if TYPE_CHECKING:
@@ -25,17 +26,25 @@ class Lever:
     """A Spark setting that a pipeline pulls at, and what is missing without it.
 
     Attributes:
-        is_measure: that a session has it at another value was somebody's choice, and leaves nothing out.
+        any_value_does: that a session has it at another value was somebody's choice, and leaves nothing out.
     """
 
     key: str
     value: str
     without: str
-    is_measure: bool = False
+    any_value_does: bool = False
 
     def is_in(self, conf: Mapping[str, str]) -> bool:
         """Whether a session has what this one brings."""
-        return self.key in conf and (self.is_measure or conf[self.key].lower() == self.value.lower())
+        return self.key in conf and (self.any_value_does or _plain(conf[self.key]) == _plain(self.value))
+
+
+def _plain(value: str) -> str | float:
+    """The same for two ways to write a value: `60s` and `1min`, `true` and `True`."""
+    try:
+        return parse_duration(value)
+    except ValueError:
+        return value.lower()
 
 
 def levers(settings: RekindleSettings) -> tuple[Lever, ...]:
@@ -110,10 +119,13 @@ def _always(settings: RekindleSettings) -> tuple[Lever, ...]:
             "spark.shuffle.io.connectionCreationTimeout",
             CONNECT_TIMEOUT,
             "a task waits for spark.network.timeout before the map outputs of an executor that is gone count as lost",
-            is_measure=True,
+            any_value_does=True,
         ),
         Lever(
-            "spark.python.task.killTimeout", "500ms", "a cancelled task holds its slot for two seconds", is_measure=True
+            "spark.python.task.killTimeout",
+            "500ms",
+            "a cancelled task holds its slot for two seconds",
+            any_value_does=True,
         ),
     )
 
@@ -146,14 +158,16 @@ def _for_speculation(settings: RekindleSettings) -> tuple[Lever, ...]:
         Lever("spark.storage.decommission.enabled", "true", outputs),
         Lever("spark.storage.decommission.shuffleBlocks.enabled", "true", outputs),
         Lever("spark.speculation", "true", map_side),
-        Lever("spark.speculation.interval", f"{round(options.check_interval * 1000)}ms", measure, is_measure=True),
-        Lever("spark.speculation.quantile", str(float(options.baseline_ratio)), measure, is_measure=True),
-        Lever("spark.speculation.multiplier", str(options.baseline_multiplier), measure, is_measure=True),
+        Lever("spark.speculation.interval", f"{round(options.check_interval * 1000)}ms", measure, any_value_does=True),
+        Lever("spark.speculation.quantile", str(float(options.baseline_ratio)), measure, any_value_does=True),
+        Lever("spark.speculation.multiplier", str(options.baseline_multiplier), measure, any_value_does=True),
         Lever(
             "spark.speculation.minTaskRuntime",
             f"{round(options.baseline_lower_bound * 1000)}ms",
             measure,
-            is_measure=True,
+            any_value_does=True,
         ),
-        Lever("spark.speculation.efficiency.enabled", "false", map_side),
+        Lever(
+            "spark.speculation.efficiency.enabled", "false", "a slow task of a map side that reads on is not speculated"
+        ),
     )

@@ -144,12 +144,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def finish(self) -> None:
-        """Who is refused may still be sending; a socket closed on that is reset, and the answer lost with it."""
+        """Who is refused may still be sending; a socket closed on that is reset, and the answer lost with it.
+
+        So what a request may have is read away, until the other end has closed or is cut off.
+        """
         super().finish()
+        left = MOST_REQUEST_BYTES
         with suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
-            while self.connection.recv(65536):
-                pass  # until the other end has closed, or is cut off
+            while left > 0 and (read := self.connection.recv(65536)):
+                left -= len(read)
 
     def _answer(self, endpoint: ExchangeEndpoint, stream: BufferedIOBase) -> tuple[HTTPStatus, bytes]:
         if self.path != PATH:

@@ -22,6 +22,8 @@ from tests.unit.controller import world
 from tests.unit.controller.api_server import DEADLINE, ApiServer
 from tests.unit.controller.test_reconciler import AGAIN, Clock, Desk, at_work, clock
 
+pytestmark = pytest.mark.thorough
+
 __all__ = ["clock"]
 
 Act = Callable[[Desk], Any]

@@ -10,6 +10,8 @@ from rekindle.controller.leader import LeaseElection
 from rekindle.controller.resources import LEASE
 from tests.unit.controller.api_server import ApiServer, What, served, until
 
+pytestmark = pytest.mark.thorough
+
 SECONDS = 0.3
 STEADY = 1.6  # where nobody is to lose the Lease because this machine is busy
 LEASES = "/leases(/l)?$"

@@ -1,5 +1,6 @@
 """Whatever a cluster, its users and crashes of the operator do in whatever order: never two drivers, never stuck."""
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -9,6 +10,8 @@ from rekindle.controller.decision import Decision, DeleteDriver, Submit
 from rekindle.controller.driver_facts import driver_facts
 from rekindle.controller.lifecycle import decide
 from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest, node
+
+pytestmark = pytest.mark.thorough
 
 POLICIES = [
     None,

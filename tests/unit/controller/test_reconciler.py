@@ -873,6 +873,7 @@ WRITES, READS = "POST|PATCH|DELETE", "GET"
 GOOD_LIFE = ["SUBMITTED 1", "RUNNING 1", "PENDING_RERUN 1", "SUBMITTED 2", "RUNNING 2", "COMPLETED 2"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("calls", "what", "at_least"),
     [(WRITES, What.LOST, 15), (WRITES, 409, 15), (WRITES, 500, 15), (READS, 500, 5)],

@@ -33,6 +33,8 @@ from tests.unit.controller import world
 from tests.unit.controller.api_server import NO_CERTIFICATES, ApiServer, What, served, until
 from tests.unit.controller.blocks import objects
 
+pytestmark = pytest.mark.thorough
+
 APPLICATIONS = "/sparkapplications$"
 THIEF = {"holderIdentity": "thief", "leaseDurationSeconds": 3600}
 

@@ -311,8 +311,14 @@ RUNNING = st.tuples(st.sampled_from("abcd"), st.sampled_from([0.5, 0.999]), st.i
     factor=1.0,
 )
 @example(
-    finished=[("a", 0, 1, 1), ("b", 0, 20, 10), ("c", 0, 30, 100)],  # those that run make a hundred typical
-    running=[("d", 0.999, 1), *[("d", 0.5, 100)] * 3],
+    finished=[("a", 0, 2, 1), ("b", 0, 2, 1), ("c", 0, 10, 10), ("a", 0, 20, 1000), ("b", 0, 20, 1000)],
+    running=[("d", 0.999, 10), *[("d", 0.2, 1000)] * 3],  # they make a thousand typical
+    known="all",
+    factor=1.0,
+)
+@example(
+    finished=[*[("a", 0, 10, 10)] * 4, *[("b", 0, 10, 10)] * 4, *[("c", 0, 100, 100)] * 3],
+    running=[("c", 0.9, None), *[("d", 0.1, None)] * 12],  # and so nobody's bytes count
     known="all",
     factor=1.0,
 )
@@ -329,8 +335,9 @@ def test_before_the_least_seconds_no_attempt_makes_its_node_sick_whatever_else_r
         finished[place] = (node, start, seconds, told)
         stage.ran(node, float(start), float(start + seconds), told)
     (vertex,) = stage.graph.execution_job_vertices()
-    outnumbered = len(running) >= len(finished)
-    least = NodeAwareSlowTaskDetector(NodeAwareOptions(**options)).least_seconds(vertex, outnumbered=outnumbered)
+    least = NodeAwareSlowTaskDetector(NodeAwareOptions(**options)).least_seconds(
+        vertex, outnumbered=len(running) >= len(finished)
+    )
     typical = int(median([reads for *_, reads in finished if reads is not None] or [0]))
     now = 1000.0
     for node, share, reads in running:

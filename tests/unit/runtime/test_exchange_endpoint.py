@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from rekindle.api.operator_exchange import (
+    MOST_REQUEST_BYTES,
     PATH,
     PORT_VARIABLE,
     TOKEN_VARIABLE,
@@ -87,6 +88,13 @@ def test_who_is_refused_while_still_sending_hears_why(endpoint):
         asking.shutdown(socket.SHUT_WR)
         with asking.makefile("rb") as answer:
             assert answer.readline().startswith(b"HTTP/1.0 401")
+
+
+def test_who_does_not_stop_sending_is_not_read_for_long(endpoint):
+    with socket.create_connection(("127.0.0.1", endpoint.port), timeout=20) as asking:
+        asking.sendall(f"POST {PATH} HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n".encode())
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            asking.sendall(bytes(4 * MOST_REQUEST_BYTES))
 
 
 def test_who_says_nothing_is_cut_off_and_keeps_nobody_out_for_long(monkeypatch, heard):

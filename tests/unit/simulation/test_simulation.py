@@ -16,6 +16,8 @@ from rekindle.core.execution import InvariantViolation
 from tests.unit.simulation import driver, spark
 from tests.unit.simulation.world import Broken, World
 
+pytestmark = pytest.mark.thorough
+
 SEEDS = 2000
 BATCHES = 10
 

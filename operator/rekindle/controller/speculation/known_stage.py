@@ -71,9 +71,10 @@ class KnownStage:
 
         None is taken to be shorter than the shortest so far, and each that ends to be followed by another.
         """
+        shortest = self.shortest
         if not ages or count <= 0:
-            return 0.0
-        (rounds, place), shortest = divmod(count - 1, len(ages)), self.shortest
+            return shortest if count > 0 else 0.0
+        rounds, place = divmod(count - 1, len(ages))
         return rounds * shortest + sorted(max(0.0, shortest - age) for age in ages)[place]
 
     def least(self, running: int, detector: NodeAwareSlowTaskDetector) -> float:

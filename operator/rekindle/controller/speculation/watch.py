@@ -1,11 +1,12 @@
 """One running driver, followed through its REST: which of its tasks are slow, and of what.
 
-A driver is asked only when the answer could change something. A stage is looked into from the moment on when one of
-its tasks may have run for the lower bound, which its running tasks tell. With `executionTime` its finished tasks are
-asked for once, when it has passed its gate, for the first ceil(N * ratio) to finish stay the first. With `nodeAware`
-they are asked for again before twice as many have finished, before anybody is blamed, and every ten seconds while
-somebody is; and nothing is asked while no task has run for so long that its node could be blamed, unless twice as many
-may have finished, or a stage that waits may have begun: no task is taken to be shorter than the shortest so far.
+A driver is asked only when the answer could change something (pace.py). A stage is looked into from the moment on
+when one of its tasks may have run for the lower bound, which its running tasks tell. With `executionTime` its
+finished tasks are asked for once, when it has passed its gate, for the first ceil(N * ratio) to finish stay the
+first. With `nodeAware` they are asked for again before twice as many have finished, before anybody is blamed, and
+every ten seconds while somebody is; and nothing is asked while no task has run for so long that its node could be
+blamed, unless twice as many may have finished, or a stage that waits may have begun. Before one of these a driver
+with one stage is asked for the tasks that run, and for nothing else.
 What pods use is asked for where it could change who is blamed.
 """
 
@@ -21,15 +22,12 @@ from rekindle.controller.speculation.cpu import AskForUses, CpuWitness, nobody_t
 from rekindle.controller.speculation.detection import Detection, SlowTask, blamed, judged
 from rekindle.controller.speculation.driver_questions import MOST_ASKED_FOR, DriverQuestions
 from rekindle.controller.speculation.known_stage import KnownStage, Places, first_of_each
+from rekindle.controller.speculation.pace import LONGEST_PAUSE, Pace, ages_of
 from rekindle.controller.speculation.races import RaceCounts, Races
 from rekindle.controller.speculation.spark_rest import Address, SparkRest, Stage, StageKey, Task
 from rekindle.controller.speculation.stages import SeenStage
 
 log = logging.getLogger(__name__)
-
-_LONGEST_PAUSE = 30.0
-_BEFORE_THE_GATE = 15.0
-"""Seconds after which running tasks are asked for again that may be old enough, though the gate is not passed."""
 
 _CLOCK_SECONDS = 60.0
 _BETWEEN_COUNTS = 10.0
@@ -55,6 +53,15 @@ class Seen:
     waiting_seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Alone:
+    """The one stage of a driver, of which nothing but the tasks that run could matter before `until`."""
+
+    stage: Stage
+    until: float
+    waiting_seconds: float
+
+
 class StreamingSeen(Exception):
     """The driver runs a streaming query: its tasks may run for good, and none of them is slow for it (S2-9)."""
 
@@ -75,7 +82,8 @@ class DriverWatch:
         self._stages: dict[StageKey, KnownStage] = {}
         self._places = Places()
         self._looked_at = -math.inf
-        self._has_said = self._is_fair = False
+        self._pace, self._has_said = Pace(self._detection), False
+        self._alone: _Alone | None = None
         self.counts = RaceCounts()
         """Of all races that are over."""
 
@@ -84,6 +92,10 @@ class DriverWatch:
 
         Raises DriverUnanswered, and StreamingSeen.
         """
+        glance = await self._glance(nodes, now + self._driver_clock)
+        return glance if glance is not None else await self._full_look(nodes, now)
+
+    async def _full_look(self, nodes: Mapping[str, str], now: float) -> Seen:
         stages = await self._driver.stages()
         now = self._by_its_clock(now, stages.driver_clock or 0.0)
         if (batch := next((one for one in stages.found if one.is_streaming), None)) is not None:
@@ -91,39 +103,79 @@ class DriverWatch:
         running = self._followed(stages.found)
         over = self._ended_races(running)
         self._remember(running, nodes)
-        delays = [_LONGEST_PAUSE]
+        delays = [LONGEST_PAUSE]
         seen: list[SeenStage] = []
         is_quiet = True
         for stage in running:
-            wait = self._wait_for(stage, now)
+            memory = self._stages[stage.key]
+            wait = self._pace.wait_for(stage, memory, now)
             if wait > 0:
                 delays.append(wait)
                 continue
-            tasks = await self._driver.tasks(stage.key, stage.tasks, "running")
-            memory = self._stages[stage.key]
-            memory.races.see(tasks)
-            if memory.races.are_over and now >= memory.settled_at + _BETWEEN_COUNTS:
-                memory.settled_at = now
-                over.append((stage.key, stage.tasks, memory.races))
-            oldest = min([now, *(one.launched_at for one in tasks)])
-            memory.asked_at, memory.not_before = now, oldest + self._detection.bound
+            tasks = await self._running_tasks(stage, now)
+            over += self._races_over(stage, now)
             if stage.finished < self._detection.gate(stage):
-                delays.append(self._wait_for(stage, now))
+                if len(running) == 1:
+                    memory.quiet_until = now + self._pace.until_first(tasks, now)
+                delays.append(self._pace.wait_for(stage, memory, now))
                 continue
-            if self._is_to_learn(stage):
+            if self._pace.is_to_learn(stage, memory):
                 await self._learn(stage, now)
             seen.append(memory.seen(stage, tasks, self._places))
-            delays.append(next_in := self._next(stage, seen[-1], now))
-            is_quiet = is_quiet and max(_ages(seen[-1], now), default=0.0) < self._least(stage, seen[-1])
+            delays.append(next_in := self._pace.next(stage, memory, seen[-1], now))
+            is_quiet = is_quiet and max(ages_of(seen[-1], now), default=0.0) < self._pace.least(memory, seen[-1])
             if is_quiet and len(running) == 1:  # another one's tasks may tell that these began on cold nodes
                 memory.quiet_until = now + next_in
-        delays.append(self._until_next_stage(running))
+        delays.append(self._pace.until_next_stage(running, self._stages))
         slow = [] if is_quiet else await self._find(running, seen, nodes, now)
         for key, size, races in over:
             self.counts += races.settle(await self._driver.ended(key, size))
         vertices = len({one.task for one in slow})
         delay = self._detection.interval if slow else max(min(delays), self._detection.interval)
-        return Seen(tuple(slow), vertices, delay, sum(map(self._waiting_seconds, running)))
+        waiting_seconds = sum(map(self._waiting_seconds, running))
+        if is_quiet and len(running) == 1:
+            (only,), ages = running, ages_of(seen[0], now) if seen else []
+            until = now + self._pace.until_more(only, self._stages[only.key], ages)
+            self._alone = _Alone(only, until, waiting_seconds)
+        return Seen(tuple(slow), vertices, delay, waiting_seconds)
+
+    async def _glance(self, nodes: Mapping[str, str], now: float) -> Seen | None:
+        """A look that asks for no more than the tasks that run; None where that does not do.
+
+        Nor for these where none of them can be old enough. Raises DriverUnanswered.
+        """
+        alone, self._alone = self._alone, None
+        if alone is None or nodes != self._places.now or not self._looked_at <= now < alone.until:
+            return None
+        memory = self._stages[alone.stage.key]
+        if now >= memory.quiet_until:
+            tasks = await self._driver.tasks(alone.stage.key, alone.stage.tasks, "running")
+            memory.races.see(tasks)
+            seen = memory.seen(alone.stage, tasks, self._places)
+            limit, ages = self._pace.least(memory, seen), ages_of(seen, now)
+            if not ages or max(ages) >= limit or memory.races.are_over:
+                return None
+            memory.quiet_until = now + limit - max(ages)
+        self._alone, self._looked_at = alone, now
+        delay = max(self._detection.interval, min(memory.quiet_until, alone.until) - now)
+        return Seen((), 0, delay, alone.waiting_seconds)
+
+    async def _running_tasks(self, stage: Stage, now: float) -> list[Task]:
+        """Those that run, and what they tell of when to ask again."""
+        memory = self._stages[stage.key]
+        tasks = await self._driver.tasks(stage.key, stage.tasks, "running")
+        memory.races.see(tasks)
+        oldest = min([now, *(one.launched_at for one in tasks)])
+        memory.asked_at, memory.not_before = now, oldest + self._detection.bound
+        return tasks
+
+    def _races_over(self, stage: Stage, now: float) -> list[tuple[StageKey, int, Races]]:
+        """Races of a stage that goes on, now and then."""
+        memory = self._stages[stage.key]
+        if not memory.races.are_over or now < memory.settled_at + _BETWEEN_COUNTS:
+            return []
+        memory.settled_at = now
+        return [(stage.key, stage.tasks, memory.races)]
 
     def _by_its_clock(self, now: float, ahead: float) -> float:
         """Now as the driver has it. Where its clock was set back, what was to be at some time is not known any more."""
@@ -153,32 +205,11 @@ class DriverWatch:
                 log.warning("slow tasks of stage %s are not seen: more than %d tasks", stage.key, _MOST_FOLLOWED)
         return found
 
-    def _wait_for(self, stage: Stage, now: float) -> float:
-        """Seconds in which no task of the stage can be found slow; not more than 0 where one may be now.
-
-        How many run does not matter: a driver that has lost an executor counts too few.
-        """
-        if stage.first_task_at is None:
-            return math.inf  # as a stage that is not there yet
-        memory = self._stages[stage.key]
-        if (left := max(stage.first_task_at + self._detection.bound, memory.not_before, memory.quiet_until) - now) > 0:
-            return left
-        if stage.finished >= self._detection.gate(stage):
-            return 0.0
-        return self._detection.interval if now < memory.asked_at + _BEFORE_THE_GATE else 0.0
-
     async def _learn(self, stage: Stage, now: float) -> None:
         """Ask for its finished tasks."""
         memory = self._stages[stage.key]
         memory.finished = first_of_each(await self._driver.tasks(stage.key, stage.tasks, "success"))
         memory.as_of, memory.learned_at = max(stage.finished, 1), now
-
-    def _is_to_learn(self, stage: Stage) -> bool:
-        """Whether what is known of its finished tasks does not do."""
-        as_of = self._stages[stage.key].as_of
-        if self._detection.by_node is None or as_of == 0:
-            return as_of == 0
-        return 2 * stage.finished >= 3 * as_of and stage.finished + stage.running >= 2 * as_of
 
     def _ended_races(self, running: Sequence[Stage]) -> list[tuple[StageKey, int, Races]]:
         """Races of stages that have ended since."""
@@ -192,44 +223,6 @@ class DriverWatch:
         waiting = max(0, stage.tasks - stage.finished - stage.running)
         took = [task.seconds for task in self._stages[stage.key].finished if task.seconds is not None]
         return waiting * (median(took) if took else self._detection.bound)
-
-    def _next(self, stage: Stage, seen: SeenStage, now: float) -> float:
-        """Seconds until one of the running tasks may be slow that is not now."""
-        limit, ages = self._least(stage, seen), _ages(seen, now)
-        if self._detection.by_node is not None and max(ages, default=0.0) >= limit:
-            return self._detection.interval  # with each second that it runs on, its node is the likelier to be sick
-        return min([limit, self._until_learning(stage, ages), *(limit - age for age in ages if age < limit)])
-
-    def _least(self, stage: Stage, seen: SeenStage) -> float:
-        """Seconds from which on a running task may be slow."""
-        if self._detection.by_node is None:
-            baseline = self._detection.by_time(seen).baseline(seen.vertex)
-            return baseline.seconds if baseline is not None else self._detection.bound
-        running = sum(one.running for one in seen.tasks.values())
-        least = self._stages[stage.key].least(running, self._detection.by_node)
-        return max(self._detection.bound, least)
-
-    def _until_learning(self, stage: Stage, ages: Sequence[float]) -> float:
-        """Seconds until finished tasks may have to be asked for again."""
-        memory = self._stages[stage.key]
-        if self._detection.by_node is None or 2 * memory.as_of > stage.tasks:
-            return math.inf
-        return memory.until_finished(2 * memory.as_of - stage.finished, ages)
-
-    def _until_next_stage(self, running: Sequence[Stage]) -> float:
-        """Seconds until a task may be slow of a stage that has none yet.
-
-        Spark gives it no slot while one that has begun has tasks that wait, but in FAIR mode; for that a driver is
-        taken once it was seen so. With `executionTime` the bound is long.
-        """
-        bound = max(self._detection.bound, self._detection.interval)
-        begun = [(stage.first_task_at, stage) for stage in running if stage.first_task_at is not None]
-        filled = [(at, one, waiting) for at, one in begun if (waiting := one.tasks - one.finished - one.running) > 0]
-        self._is_fair = self._is_fair or any(at < later for at, _, _ in filled for later, _ in begun)
-        if self._is_fair or self._detection.by_node is None:
-            return bound
-        rounds = ((waiting - 1) // max(one.running, 1) * self._stages[one.key].shortest for _, one, waiting in filled)
-        return bound + max(rounds, default=0.0)
 
     async def _find(
         self, stages: Sequence[Stage], seen: Sequence[SeenStage], nodes: Mapping[str, str], now: float
@@ -266,8 +259,3 @@ class DriverWatch:
             return seen
         await self._learn(stage, now)
         return memory.seen(stage, [task for task in seen.tasks.values() if task.running], self._places)
-
-
-def _ages(seen: SeenStage, now: float) -> list[float]:
-    """Seconds for which its running tasks have run."""
-    return [now - task.launched_at for task in seen.tasks.values() if task.running]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -60,8 +61,54 @@ class TestWhatIsAsked:
         two_more = [Attempt(n, 0.0) for n in (12, 13)]
         driver = ScriptedDriver().stage(*took(30, *range(40, 46), 50, 60, 70, 80, 90), *two_more, tasks=20)
         watched = Watched(driver, detector="nodeAware")
-        asked = {now: "success 1.0" in watched.asks(now) for now in (29.0, 30.0, 35.0, 46.0, 60.0, 70.0, 80.0, 90.0)}
+        asked = {now: "success 1.0" in watched.asks(now) for now in (9.0, 30.0, 35.0, 46.0, 60.0, 70.0, 80.0, 90.0)}
         assert [now for now, again in asked.items() if again] == [30.0, 46.0, 80.0]
+
+    def test_nothing_before_one_could_be_slow_by_the_first_that_finishes(self):
+        """They are 12 s old, so the first will have taken that; 1.6 times that are 19.2 s."""
+        driver = ScriptedDriver().stage(*(Attempt(n, 100.0) for n in range(3)))
+        watched = Watched(driver, detector="nodeAware")
+        assert watched.asks(112.0) == ["stages", "running 1.0"]
+        assert watched.asks(119.1) == ["stages"]
+        assert watched.look(112.5).delay == pytest.approx(6.7)
+
+    def beside_eight(self, *attempts: Attempt, nodes: Sequence[str] = "123") -> Watched:
+        """Eight of a hundred tasks took 20 s on two nodes, so that 32 s may be too long."""
+        done = [*took(*[20] * 4), *took(*[20] * 4, executor="2", first=4)]
+        stage = ScriptedDriver().stage(*done, *attempts, tasks=100)
+        return Watched(stage, {number: f"n{number}" for number in nodes}, detector="nodeAware")
+
+    def test_of_its_one_stage_with_node_aware_only_what_runs_and_that_only_when_it_may_be_old_enough(self):
+        watched = self.beside_eight(Attempt(8, 15.0, 40.0, executor="3"), Attempt(9, 40.0, executor="3"))
+        assert watched.asks(26.0) == ALL
+        assert watched.asks(46.9) == []
+        assert watched.asks(47.0) == ["running 1.0"]
+        assert watched.asks(55.9) == []
+        assert watched.asks(56.0) == ["stages"]  # half a minute after it was last asked all
+        assert watched.asks(72.0) == ["running 1.0", "stages", "running 1.0"]  # as it is
+
+    def test_all_where_executors_come_or_its_stage_goes(self):
+        watched = self.beside_eight(Attempt(8, 15.0, 40.0, executor="3"), Attempt(9, 40.0, executor="3"), nodes="12")
+        assert watched.asks(26.0) == ALL
+        watched.nodes = {**watched.nodes, "3": "n3"}
+        assert watched.asks(46.9) == ["stages", "running 1.0"]
+        watched.driver.stage(ends=50.0, tasks=100).stage(Attempt(0, 50.0), key=StageKey(2, 0), begins=50.0)
+        assert watched.asks(72.5) == ["running 1.0", "stages", "running 2.0"]
+
+    def test_all_where_a_race_is_over(self):
+        copy = Attempt(8, 40.0, 45.0, executor="1", number=1)
+        watched = self.beside_eight(Attempt(8, 25.0, 45.0, "3", killed=True), copy, Attempt(9, 40.0, executor="3"))
+        watched.look(40.0)
+        assert watched.counts.num_effective == 0
+        watched.look(57.1)
+        assert watched.counts.num_effective == 1
+
+    def test_all_where_one_may_be_too_slow(self):
+        watched = self.beside_eight(*(Attempt(8 + n, 15.0, executor="3") for n in range(7)))
+        assert watched.slow(26.0) == []
+        assert watched.asks(46.9) == []
+        assert watched.asks(47.0) == ["running 1.0", "stages", "running 1.0"]
+        assert {one.node for one in watched.look(80.0).slow} == {"n3"}
 
     def test_again_at_once_when_other_nodes_are_known(self):
         """A third of the tasks is on an executor of which the node is told only now."""
