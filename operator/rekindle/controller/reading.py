@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from rekindle.api.application_status import ApplicationStatus
 from rekindle.api.model import problems
-from rekindle.api.settings import SettingsError
+from rekindle.api.settings import RekindleSettings, SettingsError
 from rekindle.api.spark_application import SparkApplication
 from rekindle.api.unsupported import refusals
 from rekindle.controller.resources import Object, uid_of
@@ -45,11 +45,12 @@ _TYPED = {
 
 @dataclass(frozen=True, slots=True)
 class ReadSpec:
-    """A spec: as a model, or why it is none."""
+    """A spec: as a model with the settings of its blocks, or why it is none."""
 
     application: SparkApplication | None
     problems: tuple[str, ...]
     digest: str
+    settings: RekindleSettings | None = None
 
 
 def read_spec(body: Object) -> ReadSpec:
@@ -64,14 +65,14 @@ def _read_spec(body: Object, digest: str) -> ReadSpec:
     document = {name: body.get(name) for name in ("apiVersion", "kind", "metadata", "spec")}
     try:
         application = SparkApplication.model_validate(document, by_alias=True, by_name=False)
-        application.spec.settings()
+        settings = application.spec.settings()
     except ValidationError as error:
         return ReadSpec(None, tuple(str(problem) for problem in problems(error, SparkApplication)), digest)
     except SettingsError as error:
         return ReadSpec(None, tuple(f"spec.sparkConf: {line}" for line in str(error).splitlines()), digest)
     wrong = [*(str(problem) for problem in refusals(application)), *_conflicts(application)]
     wrong = wrong or _not_made(application)
-    return ReadSpec(None if wrong else application, tuple(wrong), digest)
+    return ReadSpec(None, tuple(wrong), digest) if wrong else ReadSpec(application, (), digest, settings)
 
 
 class SpecReader:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from rekindle.api.application_status import ApplicationState, SpeculationStatus
+from rekindle.api.settings import RekindleSettings
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.blocks.keeper import BlockKeeper
 from rekindle.controller.blocks.plan import ActiveBlock
@@ -121,10 +122,9 @@ class SpeculativeScheduler:
     def follow(self, key: Key) -> Followed | None:
         """The application as it is now; None where it is not, or no longer, to be followed."""
         body = self._store.get(key)
-        application = self._application(body)
-        if body is None or application is None:
+        if body is None or (read := self._read(body)) is None:
             return None
-        settings = application.spec.settings()
+        application, settings = read
         if not settings.speculation.enabled:
             return None
         info = read_status(body).driver_info
@@ -147,11 +147,14 @@ class SpeculativeScheduler:
             return True
         return read_status(body).driver_info.pod_uid != uid_of(followed.driver)
 
-    def _application(self, body: Object | None) -> SparkApplication | None:
-        if body is None or "deletionTimestamp" in body["metadata"] or not _is_running(body):
+    def _read(self, body: Object) -> tuple[SparkApplication, RekindleSettings] | None:
+        """Of an application that runs a batch."""
+        if "deletionTimestamp" in body["metadata"] or not _is_running(body):
             return None
-        application = self._specs.read(body).application
-        return application if application is not None and application.spec.workload == "Batch" else None
+        read = self._specs.read(body)
+        if read.application is None or read.settings is None or read.application.spec.workload != "Batch":
+            return None
+        return read.application, read.settings
 
     async def _see(self, followed: Followed) -> Seen | None:
         """What is slow now; None where the driver does not tell."""
