@@ -85,9 +85,11 @@ def test_renewals_move_the_end_seldom_and_never_back_and_add_who_asks():
         assert len(server.written("/events$|status$")) == writes, "reports of the same second write nothing"
         await requests.ask("team/pi", "n1", 20.0, "shorter", remove_when_done=True)
         assert the_block(server)["spec"]["end"] == end
-        await until(lambda: keeper.stored() == server.all(NODE_BLOCK))  # of an older version nothing is renewed
-        await requests.ask("team/other", "n1", 120.0, "later", remove_when_done=False)
-        spec = the_block(server)["spec"]
+        for _ in range(100):  # of a version that the keeper has written over nothing is renewed, and it is asked again
+            await until(lambda: keeper.stored() == server.all(NODE_BLOCK))
+            await requests.ask("team/other", "n1", 120.0, "later", remove_when_done=False)
+            if (spec := the_block(server)["spec"])["end"] != end:
+                break
         assert parse_time(spec["end"]) > parse_time(end) + 50
         assert (spec["cause"], spec["applications"]) == ("later", ["team/pi", "team/other"])
         assert "removeWhenDone" not in spec, "one of them wants it to its end"
