@@ -100,10 +100,10 @@ def session_conf(settings: RekindleSettings) -> dict[str, str]:
 
 def missing_levers(conf: Mapping[str, str], settings: RekindleSettings) -> list[str]:
     """What a running session does without, and which settings it lacks for that; a sentence each."""
-    copies = (*_for_copies(), *_for_speculation(settings)) if settings.speculation.enabled else ()
+    idle = () if settings.speculation.enabled else _for_copies()
     lacking: dict[str, list[str]] = {}
-    for lever in (*_always(settings), *copies):
-        if not lever.is_in(conf):
+    for lever in levers(settings):
+        if lever not in idle and not lever.is_in(conf):
             lacking.setdefault(lever.without, []).append(f"{lever.key}={lever.value}")
     return [f"{without}: this session lacks {', '.join(keys)}" for without, keys in lacking.items()]
 

@@ -71,9 +71,11 @@ class KnownStage:
 
         None is taken to be shorter than the shortest so far, and each that ends to be followed by another.
         """
+        if count <= 0:
+            return 0.0
         shortest = self.shortest
-        if not ages or count <= 0:
-            return shortest if count > 0 else 0.0
+        if not ages:
+            return shortest
         rounds, place = divmod(count - 1, len(ages))
         return rounds * shortest + sorted(max(0.0, shortest - age) for age in ages)[place]
 

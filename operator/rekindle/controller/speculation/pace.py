@@ -73,14 +73,6 @@ class Pace:
         ages = [now - task.launched_at for task in running]
         return max(0.0, self._detection.by_node.options.tolerated_factor * min(ages) - max(ages))
 
-    def until_more(self, alone: Stage, memory: KnownStage, ages: Sequence[float]) -> float:
-        """Seconds in which nothing but the running tasks of a driver's one stage can matter."""
-        if self._detection.by_node is None:
-            return 0.0
-        return min(
-            LONGEST_PAUSE, self.until_next_stage([alone], {alone.key: memory}), self.until_learning(alone, memory, ages)
-        )
-
     def until_next_stage(self, running: Sequence[Stage], known: Mapping[StageKey, KnownStage]) -> float:
         """Seconds until a task may be slow of a stage that has none yet, with as many slots as are busy.
 
@@ -91,14 +83,14 @@ class Pace:
         if self._detection.by_node is None or not running:
             return bound
         first = min(running, key=lambda stage: stage.key.stage_id)
-        waiting, slots = first.tasks - first.finished - first.running, sum(max(one.running, 0) for one in running)
-        if first.first_task_at is None or waiting <= 0 or first.running <= 0 or any(one.failed for one in running):
+        slots = sum(one.running for one in running)
+        if first.first_task_at is None or not first.waiting or not first.running or any(one.failed for one in running):
             return bound
         latest = max(stage.first_task_at or 0.0 for stage in running)
         self._is_overtaken = self._is_overtaken or latest > first.first_task_at
         if self._is_overtaken:
             return bound
-        return bound + (waiting - 1) // slots * known[first.key].shortest
+        return bound + (first.waiting - 1) // slots * known[first.key].shortest
 
 
 def ages_of(seen: SeenStage, now: float) -> list[float]:

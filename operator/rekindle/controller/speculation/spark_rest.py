@@ -86,6 +86,11 @@ class Stage:
     is_streaming: bool = False
     """Whether it is part of a streaming query's batch."""
 
+    @property
+    def waiting(self) -> int:
+        """How many of its tasks wait for a slot."""
+        return max(0, self.tasks - self.finished - self.running)
+
 
 @dataclass(frozen=True, slots=True)
 class Stages:

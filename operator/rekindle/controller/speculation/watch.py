@@ -105,7 +105,7 @@ class DriverWatch:
         self._remember(running, nodes)
         delays = [LONGEST_PAUSE]
         seen: list[SeenStage] = []
-        is_quiet = True
+        is_quiet, is_alone = True, len(running) == 1
         for stage in running:
             memory = self._stages[stage.key]
             wait = self._pace.wait_for(stage, memory, now)
@@ -115,7 +115,7 @@ class DriverWatch:
             tasks = await self._running_tasks(stage, now)
             over += self._races_over(stage, now)
             if stage.finished < self._detection.gate(stage):
-                if len(running) == 1:
+                if is_alone:
                     memory.quiet_until = now + self._pace.until_first(tasks, now)
                 delays.append(self._pace.wait_for(stage, memory, now))
                 continue
@@ -124,19 +124,19 @@ class DriverWatch:
             seen.append(memory.seen(stage, tasks, self._places))
             delays.append(next_in := self._pace.next(stage, memory, seen[-1], now))
             is_quiet = is_quiet and max(ages_of(seen[-1], now), default=0.0) < self._pace.least(memory, seen[-1])
-            if is_quiet and len(running) == 1:  # another one's tasks may tell that these began on cold nodes
+            if is_quiet and is_alone:  # another one's tasks may tell that these began on cold nodes
                 memory.quiet_until = now + next_in
-        delays.append(self._pace.until_next_stage(running, self._stages))
+        delays.append(next_stage := self._pace.until_next_stage(running, self._stages))
         slow = [] if is_quiet else await self._find(running, seen, nodes, now)
         for key, size, races in over:
             self.counts += races.settle(await self._driver.ended(key, size))
         vertices = len({one.task for one in slow})
         delay = self._detection.interval if slow else max(min(delays), self._detection.interval)
         waiting_seconds = sum(map(self._waiting_seconds, running))
-        if is_quiet and len(running) == 1:
+        if is_quiet and is_alone and self._detection.by_node is not None:
             (only,), ages = running, ages_of(seen[0], now) if seen else []
-            until = now + self._pace.until_more(only, self._stages[only.key], ages)
-            self._alone = _Alone(only, until, waiting_seconds)
+            more = min(LONGEST_PAUSE, next_stage, self._pace.until_learning(only, self._stages[only.key], ages))
+            self._alone = _Alone(only, now + more, waiting_seconds)
         return Seen(tuple(slow), vertices, delay, waiting_seconds)
 
     async def _glance(self, nodes: Mapping[str, str], now: float) -> Seen | None:
@@ -220,9 +220,8 @@ class DriverWatch:
 
     def _waiting_seconds(self, stage: Stage) -> float:
         """Where none of its tasks has been asked for, each is taken to be shorter than the lower bound."""
-        waiting = max(0, stage.tasks - stage.finished - stage.running)
         took = [task.seconds for task in self._stages[stage.key].finished if task.seconds is not None]
-        return waiting * (median(took) if took else self._detection.bound)
+        return stage.waiting * (median(took) if took else self._detection.bound)
 
     async def _find(
         self, stages: Sequence[Stage], seen: Sequence[SeenStage], nodes: Mapping[str, str], now: float

@@ -45,7 +45,7 @@ def _drains() -> dict[str, str]:
     """An executor whose pod is deleted ends its tasks, takes none, and gives away what others may fetch from it.
 
     A stage that runs meanwhile goes on asking the old place for what was given away: Spark tells its tasks of no other.
-    Where nobody answers any more they are made again, but at once, and not after `spark.network.timeout`.
+    Where nobody answers there any more they fail, in seconds and not after `spark.network.timeout`.
     """
     return {
         "spark.shuffle.io.connectionCreationTimeout": CONNECT_TIMEOUT,

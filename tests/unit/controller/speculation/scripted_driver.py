@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -177,3 +177,25 @@ def took(*seconds: float, executor: str = "1", first: int = 0) -> Iterable[Attem
 def straggler(*ends: float, **miscounted: Any) -> ScriptedDriver:
     """Tasks that take so long, and one more that never ends."""
     return ScriptedDriver(**miscounted).stage(*took(*ends), Attempt(len(ends), 0.0))
+
+
+def beside_eight_of(
+    seconds: float,
+    *attempts: Attempt,
+    tasks: int = 9,
+    shortest: float = 0,
+    nodes: Sequence[str] = "123",
+    **miscounted: Any,
+) -> Watched:
+    """With `nodeAware`, eight tasks that took `seconds` on executors 1 and 2, one of them `shortest`; and others.
+
+    `nodes`: executors whose node is known.
+    """
+    done = [*took(shortest or seconds, *[seconds] * 3), *took(*[seconds] * 4, executor="2", first=4)]
+    driver = ScriptedDriver(**miscounted).stage(*done, *attempts, tasks=tasks)
+    return Watched(driver, {number: f"n{number}" for number in nodes}, detector="nodeAware")
+
+
+def young(count: int) -> list[Attempt]:
+    """Tasks that started at 15 s on executor 3, after eight others."""
+    return [Attempt(8 + place, 15.0, executor="3") for place in range(count)]

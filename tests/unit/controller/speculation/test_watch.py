@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,16 @@ from rekindle.controller.speculation.detection import SlowTask
 from rekindle.controller.speculation.spark_rest import DriverUnanswered, StageKey
 from rekindle.core.skew import Blame
 from rekindle.core.witness import CpuUse
-from tests.unit.controller.speculation.scripted_driver import NEVER, Attempt, ScriptedDriver, Watched, straggler, took
+from tests.unit.controller.speculation.scripted_driver import (
+    NEVER,
+    Attempt,
+    ScriptedDriver,
+    Watched,
+    beside_eight_of,
+    straggler,
+    took,
+    young,
+)
 
 ALL = ["stages", "running 1.0", "success 1.0"]
 
@@ -72,14 +80,12 @@ class TestWhatIsAsked:
         assert watched.asks(119.1) == ["stages"]
         assert watched.look(112.5).delay == pytest.approx(6.7)
 
-    def beside_eight(self, *attempts: Attempt, nodes: Sequence[str] = "123") -> Watched:
-        """Eight of a hundred tasks took 20 s on two nodes, so that 32 s may be too long."""
-        done = [*took(*[20] * 4), *took(*[20] * 4, executor="2", first=4)]
-        stage = ScriptedDriver().stage(*done, *attempts, tasks=100)
-        return Watched(stage, {number: f"n{number}" for number in nodes}, detector="nodeAware")
+    def one_after_the_other(self) -> list[Attempt]:
+        return [Attempt(8, 15.0, 40.0, executor="3"), Attempt(9, 40.0, executor="3")]
 
     def test_of_its_one_stage_with_node_aware_only_what_runs_and_that_only_when_it_may_be_old_enough(self):
-        watched = self.beside_eight(Attempt(8, 15.0, 40.0, executor="3"), Attempt(9, 40.0, executor="3"))
+        """Eight of a hundred took 20 s, so that 32 s may be too long."""
+        watched = beside_eight_of(20, *self.one_after_the_other(), tasks=100)
         assert watched.asks(26.0) == ALL
         assert watched.asks(46.9) == []
         assert watched.asks(47.0) == ["running 1.0"]
@@ -88,7 +94,7 @@ class TestWhatIsAsked:
         assert watched.asks(72.0) == ["running 1.0", "stages", "running 1.0"]  # as it is
 
     def test_all_where_executors_come_or_its_stage_goes(self):
-        watched = self.beside_eight(Attempt(8, 15.0, 40.0, executor="3"), Attempt(9, 40.0, executor="3"), nodes="12")
+        watched = beside_eight_of(20, *self.one_after_the_other(), nodes="12", tasks=100)
         assert watched.asks(26.0) == ALL
         watched.nodes = {**watched.nodes, "3": "n3"}
         assert watched.asks(46.9) == ["stages", "running 1.0"]
@@ -97,14 +103,16 @@ class TestWhatIsAsked:
 
     def test_all_where_a_race_is_over(self):
         copy = Attempt(8, 40.0, 45.0, executor="1", number=1)
-        watched = self.beside_eight(Attempt(8, 25.0, 45.0, "3", killed=True), copy, Attempt(9, 40.0, executor="3"))
+        watched = beside_eight_of(
+            20, Attempt(8, 25.0, 45.0, "3", killed=True), copy, Attempt(9, 40.0, executor="3"), tasks=100
+        )
         watched.look(40.0)
         assert watched.counts.num_effective == 0
         watched.look(57.1)
         assert watched.counts.num_effective == 1
 
     def test_all_where_one_may_be_too_slow(self):
-        watched = self.beside_eight(*(Attempt(8 + n, 15.0, executor="3") for n in range(7)))
+        watched = beside_eight_of(20, *young(7), tasks=100)
         assert watched.slow(26.0) == []
         assert watched.asks(46.9) == []
         assert watched.asks(47.0) == ["running 1.0", "stages", "running 1.0"]

@@ -10,13 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rekindle.controller.speculation.known_stage import KnownStage
-from rekindle.controller.speculation.spark_rest import StageKey, Task
+from rekindle.controller.speculation.spark_rest import StageKey
 from rekindle.core.execution import ExecutionState
 from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.job_graph import JobVertex
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector
-from tests.unit.controller.speculation.scripted_driver import Attempt, ScriptedDriver, Watched, straggler, took
+from tests.unit.controller.speculation.scripted_driver import (
+    Attempt,
+    ScriptedDriver,
+    Watched,
+    beside_eight_of,
+    straggler,
+    took,
+    young,
+)
 
 
 def delay(driver: ScriptedDriver, now: float, **speculation: Any) -> float:
@@ -48,70 +55,35 @@ class TestInOneCase:
     @pytest.mark.parametrize(("now", "expected"), [(105.0, 10.0), (250.0, 5.0), (255.0, 1.0), (300.0, 1.0)])
     def test_and_no_sooner_than_one_could_be_beyond_what_is_tolerated(self, now, expected):
         """1.6 times the 100 s that all took elsewhere. The next stage is looked for every 10 s, which is its bound."""
-        assert self.beside_eight_of(100, Attempt(8, 95.0, executor="3")).look(now).delay == pytest.approx(expected)
+        assert beside_eight_of(100, Attempt(8, 95.0, executor="3")).look(now).delay == pytest.approx(expected)
 
     @pytest.mark.parametrize(("running", "expected"), [(7, 5.0), (3, 10.0)])
     def test_or_twice_as_many_could_have_finished(self, running, expected):
         """Eight more, if each slot ends one now and then one every 5 s, as long as the shortest took."""
-        young = [Attempt(8 + place, 15.0, executor="3") for place in range(running)]
-        assert self.beside_eight_of(20, *young, tasks=100, shortest=5).look(26.0).delay == pytest.approx(expected)
+        assert beside_eight_of(20, *young(running), tasks=100, shortest=5).look(26.0).delay == pytest.approx(expected)
 
     @pytest.mark.parametrize(("waiting", "expected"), [(0, 10.0), (4, 10.0), (5, 21.0)])
     def test_or_a_task_of_the_next_stage_could_have_run_for_the_bound(self, waiting, expected):
         """It gets no slot before those that wait: four may begin at once, and a fifth 20 s later."""
-        young = [Attempt(8 + place, 15.0, executor="3") for place in range(4)]
-        assert self.beside_eight_of(20, *young, tasks=12 + waiting).look(26.0).delay == pytest.approx(expected)
+        assert beside_eight_of(20, *young(4), tasks=12 + waiting).look(26.0).delay == pytest.approx(expected)
 
     def test_which_it_can_at_any_time_where_stages_share_the_slots(self):
-        young = [Attempt(8 + place, 15.0, executor="3") for place in range(4)]
-        watched = self.beside_eight_of(20, *young, tasks=100)
+        watched = beside_eight_of(20, *young(4), tasks=100)
         watched.driver.stage(Attempt(0, 16.0, executor="1"), key=StageKey(2, 0), begins=16.0, ends=25.0, tasks=1)
         assert [watched.look(now).delay for now in (22.0, 26.0)] == [4.0, 10.0]
 
     @pytest.mark.parametrize("told", [{"first_task_at": None}, {"running": 0}, {"failed": 1}])
     def test_or_nothing_says_when(self, told):
         """The first stage has begun nothing yet, counts none that runs though one does, or has lost one."""
-        young = [Attempt(8 + place, 15.0, executor="3") for place in range(4)]
-        assert self.beside_eight_of(20, *young, tasks=100, **told).look(26.0).delay == 10.0
+        assert beside_eight_of(20, *young(4), tasks=100, **told).look(26.0).delay == 10.0
 
     def test_the_next_stage_waits_for_the_first_and_not_for_one_that_began_before_it(self):
         """Stage 2 has filled its slots; stage 0 has its last task running, and what follows it comes before stage 2."""
-        young = [Attempt(8 + place, 15.0, executor="3") for place in range(4)]
-        watched = self.beside_eight_of(20, *young, tasks=100)
+        watched = beside_eight_of(20, *young(4), tasks=100)
         watched.driver.stage(Attempt(0, -4.0, 29.0, executor="1"), key=StageKey(0, 0), begins=-4.0, tasks=1)
         watched.look(26.0)
         assert watched.look(30.0).delay == 10.0
 
-    def beside_eight_of(
-        self, seconds: float, *attempts: Attempt, tasks: int = 9, shortest: float = 0, **miscounted: Any
-    ) -> Watched:
-        """Tasks that took `seconds`, one of them `shortest`."""
-        done = [*took(shortest or seconds, *[seconds] * 3), *took(*[seconds] * 4, executor="2", first=4)]
-        nodes = {number: f"n{number}" for number in "123"}
-        return Watched(ScriptedDriver(**miscounted).stage(*done, *attempts, tasks=tasks), nodes, detector="nodeAware")
-
-
-@pytest.mark.parametrize(
-    ("count", "ages", "expected"),
-    [
-        (1, [3.0, 8.0, 1.0], 2.0),  # the oldest is first
-        (3, [3.0, 8.0, 1.0], 9.0),
-        (4, [3.0, 8.0, 1.0], 12.0),  # and what follows it has taken 10 s when it ends
-        (9, [3.0, 8.0, 1.0], 29.0),
-        (2, [25.0, 4.0], 6.0),  # one that should have ended may end now
-        (1, [], 10.0),
-        (0, [3.0], 0.0),
-        (-5, [3.0], 0.0),
-    ],
-)
-def test_so_many_have_finished_at_the_soonest(count, ages, expected):
-    finished = [
-        Task(place, 0, 0.0, took, "1", False, False, None, None, True) for place, took in enumerate((10.0, 30.0))
-    ]
-    assert KnownStage(finished=finished).until_finished(count, ages) == expected
-
-
-class TestInMoreCases:
     @pytest.mark.parametrize("tasks", [0, 5], ids=["no stage", "a stage that waits for executors"])
     def test_where_nothing_runs_what_begins_next_is_waited_for(self, tasks):
         driver = ScriptedDriver()
