@@ -55,7 +55,7 @@ class Tier:
     """For all JVMs of its tests, asked for when what it needs is there."""
 
     at_once: bool = False
-    """Whether its tests run on all cores at once, each file in one process."""
+    """Whether its tests run on all cores at once."""
 
     @property
     def junit(self) -> Path:
@@ -70,7 +70,7 @@ class Tier:
         if self.folder is None:
             return ["make", "--no-print-directory", self.name]
         command = [sys.executable, "-m", "pytest", self.folder, "-q", "--durations=5", f"--junitxml={self.junit}"]
-        command += ["--numprocesses=auto", "--dist=loadfile"] if self.at_once else []
+        command += ["--numprocesses=auto", "--dist=worksteal"] if self.at_once else []
         # A part of a tier says nothing about the rules that the rest of it shows.
         return [*command, *(arguments or [f"--rules-report={self.rules}"])]
 

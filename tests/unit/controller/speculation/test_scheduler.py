@@ -274,6 +274,7 @@ WRITES = ("POST .*/nodeblocks$", "PATCH .*/nodes/n1$", "PATCH .*/nodeblocks/.*/s
 """All that is written on the way, in order; the last is asked for without effect first."""
 
 
+@pytest.mark.thorough
 @pytest.mark.requirement("S2-47", "S3-13")
 @pytest.mark.parametrize("fatal", WRITES)
 @pytest.mark.parametrize("what", [What.LOST, What.DROPPED])
