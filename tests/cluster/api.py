@@ -147,6 +147,13 @@ class Application:
         uid = self.body["metadata"]["uid"]
         return items("pods", self.namespace, f"rekindle.dev/application-uid={uid},spark-role=driver")
 
+    def kill_driver(self) -> None:
+        """SIGKILL for the driver's JVM, as the kernel does it."""
+        driver = self.driver()
+        assert driver is not None
+        container = ("-c", kubelet.DRIVER)
+        kubectl("exec", driver["metadata"]["name"], "-n", self.namespace, *container, "--", "pkill", "-KILL", "java")
+
     def executors(self) -> list[Object]:
         uid = self.body["metadata"]["uid"]
         return items("pods", self.namespace, f"rekindle.dev/application-uid={uid},spark-role=executor")

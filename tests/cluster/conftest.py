@@ -14,6 +14,7 @@ from tests.cluster.api import Application, Object
 from tests.cluster.deployment import JOBS, Images
 from tests.kind.cluster import WORKERS, why_unhealthy
 from tests.kind.kubectl import given_kubeconfig, kubectl
+from tests.kind.storage import CLASS, recycle_volumes
 
 APPS = Path(__file__).with_name("apps")
 
@@ -89,6 +90,13 @@ def application(installed: Images, programs: str) -> Iterator[Callable[..., Appl
     yield make
     for one in made:
         one.delete(wait=False)
+
+
+@pytest.fixture
+def claim_template() -> Object:
+    """Of a volume that all pods may mount."""
+    recycle_volumes()
+    return {"storageClassName": CLASS, "resources": {"requests": {"storage": "1Gi"}}}
 
 
 @pytest.fixture

@@ -3,18 +3,10 @@
 import pytest
 
 from tests.cluster import operators
-from tests.kind import kubelet
-from tests.kind.kubectl import kubectl
 
 pytestmark = pytest.mark.timeout(600)
 
 SLOW = ("1000", "3", "6")
-
-
-def kill_driver(application) -> None:
-    """SIGKILL for the driver's JVM, as the kernel does it."""
-    pod = application.driver()["metadata"]["name"]
-    kubectl("exec", pod, "-n", application.namespace, "-c", kubelet.DRIVER, "--", "pkill", "-KILL", "java")
 
 
 def test_an_application_runs_to_its_end(application):
@@ -33,7 +25,7 @@ def test_an_application_runs_to_its_end(application):
 def test_a_killed_driver_is_followed_by_another_and_a_killed_operator_changes_nothing_for_what_runs(application):
     app = application("killed", "pi.py", *SLOW).apply()
     app.wait_for_executor()
-    kill_driver(app)
+    app.kill_driver()
     app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
     app.wait_for_executor()
     second = app.driver()["metadata"]["uid"]

@@ -25,10 +25,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, delete]
-{{- if ne (include "rekindle.nodeBlocks" .) "off" }}
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, create]
+{{- if ne (include "rekindle.nodeBlocks" .) "off" }}
 - apiGroups: [metrics.k8s.io]
   resources: [pods]
   verbs: [list]

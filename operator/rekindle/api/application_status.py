@@ -2,13 +2,13 @@
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field
 
 from rekindle.api.model import ApiModel
 
-_MOST_COUNTED = 10**12
+MOST_COUNTED = 10**12
 
 
 def _is_time(value: str) -> str:
@@ -18,8 +18,8 @@ def _is_time(value: str) -> str:
 
 
 def _is_count(value: int) -> int:
-    if not 0 <= value <= _MOST_COUNTED:
-        raise ValueError(f"a number from 0 to {_MOST_COUNTED}")
+    if not 0 <= value <= MOST_COUNTED:
+        raise ValueError(f"a number from 0 to {MOST_COUNTED}")
     return value
 
 
@@ -129,7 +129,7 @@ class Condition(StatusModel):
     """One aspect of the application, as `kubectl wait --for=condition=...` reads it."""
 
     type: str
-    """Accepted, DriverRunning or Succeeded."""
+    """Accepted, DriverRunning, Succeeded or Recovering."""
 
     status: Literal["True", "False", "Unknown"]
     """Whether it holds."""
@@ -204,6 +204,69 @@ class SpeculationStatus(StatusModel):
     """Why slow tasks cannot be seen; empty where they can."""
 
 
+class StageStatus(StatusModel):
+    """A stage of a pipeline that runs, or the shuffle before it (`<stage>.map`)."""
+
+    name: str = ""
+    """The stage."""
+
+    partitions: Count = 0
+    """Result partitions that it makes."""
+
+    finished: Count = 0
+    """Partitions that it has made."""
+
+    running: Count = 0
+    """Partitions that are being made, or wait for a slot."""
+
+    missing: Count = 0
+    """Partitions that were made and are not there any more: lost, or not needed."""
+
+    released: bool = False
+    """Whether its result was removed, for nobody needs it any more."""
+
+
+class RecoverySummary(StatusModel):
+    """What the loss of a driver costs: as planned, and then as the driver that followed it did."""
+
+    attempt: Count = 0
+    """The attempt that recovers."""
+
+    planned_at: Time | None = None
+    """When, RFC 3339 in UTC."""
+
+    cause: str = ""
+    """What became of the driver before."""
+
+    restarted: dict[str, str] = Field(default_factory=dict)
+    """Partitions that are made again, by stage, such as `0-3,5`."""
+
+    restarted_vertices: Count = 0
+    """How many, of all stages."""
+
+    reused_partitions: Count = 0
+    """Result partitions that stay."""
+
+    expected_task_seconds: Count = 0
+    """Of the tasks that were still to run, by those that had finished; 0 where none had."""
+
+    as_planned: bool | None = None
+    """Whether the driver did what was planned; unset until it tells. Where it did not, this is what it did."""
+
+
+class RecoveryStatus(StatusModel):
+    """Of a pipeline: what there is of its results, and what its last recovery costs."""
+
+    stages: list[StageStatus] = Field(default_factory=list)
+    """Its stages, producers first; at most two hundred."""
+
+    job: dict[str, Any] = Field(default_factory=dict)
+    """The inventory as the job master told it, for the operator's plan; empty where it has more than 64 KiB."""
+
+    last: RecoverySummary | None = None
+    """The last recovery."""
+
+
 class ApplicationStatus(StatusModel):
     """What the operator knows of an application. Written by the operator only."""
 
@@ -264,8 +327,11 @@ class ApplicationStatus(StatusModel):
     speculation: SpeculationStatus = Field(default_factory=SpeculationStatus)
     """Slow tasks and nodes, with `spec.speculation.enabled`."""
 
+    recovery: RecoveryStatus = Field(default_factory=RecoveryStatus)
+    """Of a pipeline: its results, and its last recovery."""
+
     conditions: list[Condition] = Field(default_factory=list)
-    """Accepted, DriverRunning, Succeeded."""
+    """Accepted, DriverRunning, Succeeded, Recovering."""
 
     transitions: list[Transition] = Field(default_factory=list)
     """The last thirty-two changes of state, oldest first."""

@@ -7,11 +7,12 @@ fields that it does not know: the path changes where that does not do.
 
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import Field, StringConstraints, ValidationError
 from pydantic_core import from_json
 
+from rekindle.api.job_report import JobReport
 from rekindle.api.model import problems
+from rekindle.api.wire import Wire
 
 PATH = "/v1/exchange"
 PORT = 7098
@@ -33,13 +34,7 @@ _Node = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r
 _Cause = Annotated[str, StringConstraints(max_length=MOST_CAUSE)]
 
 
-class _Wire(BaseModel):
-    model_config = ConfigDict(
-        alias_generator=to_camel, validate_by_name=True, extra="ignore", strict=True, frozen=True, allow_inf_nan=False
-    )
-
-
-class WireBlock(_Wire):
+class WireBlock(Wire):
     """`node` gets no new tasks until `end` (epoch seconds)."""
 
     node: _Node
@@ -47,7 +42,7 @@ class WireBlock(_Wire):
     cause: _Cause
 
 
-class Wish(_Wire):
+class Wish(Wire):
     """The job master wants `node` blocked for so many seconds from now on, as tasks of its own are slow there."""
 
     node: _Node
@@ -55,7 +50,7 @@ class Wish(_Wire):
     cause: _Cause
 
 
-class ExchangeRequest(_Wire):
+class ExchangeRequest(Wire):
     """All blocks in force, and where each executor is: [executor id -> node]. `number` changes when they do."""
 
     number: Annotated[int, Field(ge=0)] = 0
@@ -64,7 +59,7 @@ class ExchangeRequest(_Wire):
     nodes: Annotated[dict[Annotated[str, StringConstraints(max_length=64)], _Node], Field(max_length=_MOST_EXECUTORS)]
 
 
-class ExchangeAnswer(_Wire):
+class ExchangeAnswer(Wire):
     """`excludes`: the job master keeps new tasks off blocked nodes itself; its executors need no draining. `number`: of
     the request that it had taken up when it answered, which need not be the one that is answered."""
 
@@ -72,6 +67,9 @@ class ExchangeAnswer(_Wire):
 
     wishes: Annotated[tuple[Wish, ...], Field(max_length=_MOST_WISHES, strict=False)] = ()
     excludes: bool = False
+
+    job: JobReport | None = None
+    """The job as it is; None where it has not begun, or is too long to be told."""
 
 
 _Message = TypeVar("_Message", ExchangeRequest, ExchangeAnswer)
@@ -97,6 +95,6 @@ def fitting(blocks: list[WireBlock], nodes: dict[str, str], number: int = 0) -> 
     return ExchangeRequest(blocks=tuple(latest), nodes=some, number=number)
 
 
-def wished(wishes: list[Wish], *, excludes: bool, number: int = 0) -> ExchangeAnswer:
+def wished(wishes: list[Wish], *, excludes: bool, number: int = 0, job: JobReport | None = None) -> ExchangeAnswer:
     """The answer, as far as there is room."""
-    return ExchangeAnswer(wishes=tuple(wishes[:_MOST_WISHES]), excludes=excludes, number=number)
+    return ExchangeAnswer(wishes=tuple(wishes[:_MOST_WISHES]), excludes=excludes, number=number, job=job)

@@ -54,6 +54,12 @@ def _instances_above_most(spec: SparkApplicationSpec) -> bool:
 
 RULES = (
     Rule(
+        "recovery.storage",
+        "!has(self.recovery) || !has(self.recovery.storage)"
+        " || has(self.recovery.storage.claimName) != has(self.recovery.storage.claimTemplate)",
+        "recovery.storage: write either claimName or claimTemplate",
+    ),
+    Rule(
         "speculation.enabled",
         "!has(self.workload) || self.workload != 'Streaming' || !has(self.speculation)"
         " || !has(self.speculation.enabled) || !self.speculation.enabled",

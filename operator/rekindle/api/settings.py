@@ -14,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from rekindle.api.model import ApiModel, OnKubernetes, nearest, problems
 from rekindle.api.quantities import YEAR, Duration, PositiveDuration, PositiveSize, Ratio, RatioBelowOne, SecondOrMore
+from rekindle.api.storage import StorageSpec
 from rekindle.core.options import (
     BlocklistOptions,
     FailoverOptions,
@@ -140,9 +141,13 @@ class RecoverySpec(ApiModel):
 
     store: str | None = None
     """Folder of the stored results, or `s3://bucket/prefix`. A folder is relative to the manifest on one machine, to
-    the driver's working folder on Kubernetes. Unset: chosen by who runs it."""
+    the driver's working folder on Kubernetes, where `storage` wins over it. Unset: chosen by who runs it."""
 
-    volumes: int = Field(default=1, ge=1)
+    storage: OnKubernetes[StorageSpec | None] = None
+    """A volume for the stored results, which outlives drivers and executors: all pods mount it, and the store is there.
+    Unset: `store` decides."""
+
+    volumes: int = Field(default=1, ge=1, le=100)
     """Volumes over which stored results are spread."""
 
     store_limit: PositiveSize | None = None
@@ -163,6 +168,11 @@ class RecoverySpec(ApiModel):
 
     fencing_timeout_seconds: OnKubernetes[int] = Field(default=300, ge=1, le=YEAR)
     """Seconds after which `fencing: Assume` takes a driver for gone that nobody can reach."""
+
+    @property
+    def outlives_driver(self) -> bool:
+        """Whether what is stored is there for a driver that follows on Kubernetes, as far as the manifest tells."""
+        return self.storage is not None or (self.store or "").startswith(("s3://", "s3a://"))
 
 
 class RekindleSettings(ApiModel):
@@ -218,6 +228,7 @@ class RekindleSettings(ApiModel):
             f"{CONF_PREFIX}{block}.{name}": str(value).lower() if isinstance(value, bool) else str(value)
             for block, values in self.model_dump(mode="json", by_alias=True, exclude_none=True).items()
             for name, value in values.items()
+            if not isinstance(value, dict)  # what shapes pods
         }
 
     @classmethod

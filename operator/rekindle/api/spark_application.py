@@ -206,7 +206,9 @@ class SparkApplicationSpec(ApiModel):
         Raises SettingsError for such a key that cannot be used.
         """
         blocks = RekindleSettings(speculation=self.speculation, blocklist=self.blocklist, recovery=self.recovery)
-        return RekindleSettings.from_spark_conf({**blocks.to_spark_conf(), **self.spark_conf})
+        settings = RekindleSettings.from_spark_conf({**blocks.to_spark_conf(), **self.spark_conf})
+        recovery = settings.recovery.model_copy(update={"storage": self.recovery.storage})  # no key of Spark's says it
+        return settings.model_copy(update={"recovery": recovery})
 
 
 def _whole(text: str | None, *, otherwise: int) -> int:

@@ -13,7 +13,7 @@ PRESERVE = "x-kubernetes-preserve-unknown-fields"
 INT_OR_STRING = "x-kubernetes-int-or-string"
 LIST_TYPE = "x-kubernetes-list-type"
 
-_KEPT = ("format", "pattern", "minLength", "maxLength", "nullable", INT_OR_STRING, LIST_TYPE)
+_KEPT = ("format", "pattern", "minLength", "maxLength", "minItems", "nullable", INT_OR_STRING, LIST_TYPE)
 
 
 def structural(model: type[BaseModel], *, tell_defaults: bool = True) -> Schema:

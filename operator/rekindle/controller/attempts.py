@@ -8,6 +8,7 @@ from rekindle.controller.clock import format_time, parse_time
 from rekindle.controller.decision import CleanUp, Decision, ForgetDrivers, Step, Submit, View
 from rekindle.controller.driver_facts import DriverFacts, DriverPhase
 from rekindle.controller.fencing import ending, is_gone, waiting_for_proof
+from rekindle.controller.recovery.recovering import begin_recovery, end_recovery, without_job
 from rekindle.controller.restarts import Again, after_failure, after_success
 from rekindle.controller.status import enter, new_attempt, with_condition
 from rekindle.controller.submission.names import AttemptNames
@@ -45,7 +46,7 @@ def begin(view: View, status: ApplicationStatus, reason: str, message: str) -> D
     if keys := overridden(view.application.spec):
         told = f"spec.sparkConf decides, and not spec.speculation, of {', '.join(keys)}"
         decision = decision.saying("Normal", "SpeculationOverridden", told)
-    return decision
+    return begin_recovery(view, status, decision, reason)
 
 
 def unmade(view: View, status: ApplicationStatus) -> Decision:
@@ -67,7 +68,7 @@ def ended(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decisio
     status = with_condition(status, "DriverRunning", "False", view.now, "Completed", driver.message)
     following = after_success(view.application.spec.restart_policy)
     if isinstance(following, Again):
-        return _again(view, status, following, "Completed", driver.message, ending(view))
+        return _again(view, without_job(status), following, "Completed", driver.message, ending(view))
     return completed(view, status, driver)
 
 
@@ -75,6 +76,7 @@ def completed(view: View, status: ApplicationStatus, driver: DriverFacts) -> Dec
     done = status.model_copy(update={"termination_time": format_time(view.now)})
     done = enter(done, ApplicationState.COMPLETED, view.now, "Completed", driver.message)
     done = with_condition(done, "Succeeded", "True", view.now, "Completed", driver.message)
+    done = without_job(end_recovery(done, view.now, "Completed"))
     return Decision(done, (*ending(view), CleanUp(done.attempt)), delay=0.0).saying(
         "Normal", "SparkApplicationCompleted", driver.message
     )
@@ -96,6 +98,7 @@ def failed(
     over = status.model_copy(update={"termination_time": format_time(view.now)})
     over = enter(over, ApplicationState.FAILED, view.now, reason, said, error=said)
     over = with_condition(over, "Succeeded", "False", view.now, reason, said)
+    over = end_recovery(over, view.now, reason)
     tail = f"\n{end_of(view.log_tail, _TOLD_OF_LOG)}" if view.log_tail else ""
     return Decision(over, (*steps, CleanUp(over.attempt)), delay=0.0).saying(
         "Warning", "SparkApplicationFailed", f"attempt {over.attempt}: {said}{tail}"
@@ -113,6 +116,7 @@ def _again(
     at = math.ceil(view.now + following.delay)  # times are stored in whole seconds
     waiting = status.model_copy(update={"next_attempt_time": format_time(at), "restarts": following.counts})
     error = "" if reason == "Completed" else message
+    waiting = end_recovery(waiting, view.now, reason)
     waiting = enter(waiting, ApplicationState.PENDING_RERUN, view.now, reason, message, error=error)
     said = f"attempt {status.attempt}: {message}; the next begins in {following.delay:g} s"
     type_ = "Warning" if error else "Normal"

@@ -7,6 +7,7 @@ from rekindle.api.application_status import ApplicationStatus, SpeculationStatus
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.driver_facts import DriverFacts
 from rekindle.controller.executor_facts import ExecutorFacts
+from rekindle.controller.recovery.job_facts import JobFacts
 from rekindle.controller.submission.names import AttemptNames
 
 
@@ -96,6 +97,9 @@ class View:
     executors: ExecutorFacts = field(default_factory=ExecutorFacts)
     speculation: SpeculationStatus | None = None
     """What is known of slow tasks; None where nobody looks for them."""
+
+    job: JobFacts | None = None
+    """What the job master of the present driver told last; None where it told nothing."""
 
     submission_error: str = ""
     """What the API server answered when the attempt's objects were made; empty if nothing was wrong."""

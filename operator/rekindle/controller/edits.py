@@ -3,6 +3,7 @@
 from rekindle.api.application_status import ApplicationState, ApplicationStatus, RestartCounts
 from rekindle.controller.decision import Decision, View
 from rekindle.controller.fencing import ending
+from rekindle.controller.recovery.recovering import end_recovery
 from rekindle.controller.status import enter
 
 
@@ -14,7 +15,7 @@ def intervention(view: View, status: ApplicationStatus) -> Decision | None:
     if not is_edited(view, status):
         return None
     message = "the spec was edited: the attempt is stopped, and the next runs the new spec"
-    stopped = status.model_copy(update={"restarts": RestartCounts()})
+    stopped = end_recovery(status.model_copy(update={"restarts": RestartCounts()}), view.now, "SpecEdited")
     stopped = enter(stopped, ApplicationState.INVALIDATING, view.now, "SpecEdited", message)
     return Decision(stopped, ending(view), delay=0.0).saying("Normal", "SparkApplicationSpecUpdated", message)
 
@@ -27,5 +28,6 @@ def is_edited(view: View, status: ApplicationStatus) -> bool:
 
 def suspend(view: View, status: ApplicationStatus) -> Decision:
     message = "spec.suspend is true: the driver is stopped"
+    status = end_recovery(status, view.now, "Suspending")
     stopped = enter(status, ApplicationState.SUSPENDING, view.now, "Suspending", message)
     return Decision(stopped, ending(view), delay=0.0).saying("Normal", "SparkApplicationSuspending", message)

@@ -23,6 +23,8 @@ from rekindle.controller.driver_facts import DriverPhase
 from rekindle.controller.edits import is_edited, suspend
 from rekindle.controller.fencing import ending, is_gone, waiting_for_proof
 from rekindle.controller.live_attempt import running, submitted
+from rekindle.controller.recovery.job_facts import with_facts
+from rekindle.controller.recovery.recovering import end_recovery
 from rekindle.controller.status import enter, says_the_same, with_condition, with_driver
 
 State = ApplicationState
@@ -153,6 +155,7 @@ def _unusable(view: View, status: ApplicationStatus) -> Decision:
         status = status.model_copy(update={"termination_time": format_time(view.now), "submitted_digest": view.digest})
         status = enter(with_log(view, status), State.FAILED, view.now, "SpecInvalid", what, error=what)
         status = with_condition(status, "Succeeded", "False", view.now, "SpecInvalid", what)
+        status = end_recovery(status, view.now, "SpecInvalid")
         if status.attempt:
             status = with_condition(status, "DriverRunning", "False", view.now, "SpecInvalid")
         decision = Decision(status, (CleanUp(status.attempt),) if status.attempt else ())
@@ -182,6 +185,8 @@ def _with_facts(view: View, status: ApplicationStatus) -> ApplicationStatus:
     update: dict[str, object] = {"executors": view.executors.counts, "executor_state": view.executors.states}
     if view.speculation is not None:
         update["speculation"] = view.speculation
+    if view.job is not None:
+        update["recovery"] = with_facts(status.recovery, view.job)
     return status.model_copy(update=update)
 
 

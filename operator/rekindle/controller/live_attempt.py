@@ -7,6 +7,7 @@ from rekindle.controller.decision import Decision, View
 from rekindle.controller.driver_facts import GONE, DriverFacts, DriverPhase
 from rekindle.controller.edits import intervention
 from rekindle.controller.fencing import silence_left
+from rekindle.controller.recovery.recovering import see_recovery
 from rekindle.controller.status import enter, with_condition, with_error
 
 
@@ -66,7 +67,8 @@ def running(view: View, status: ApplicationStatus) -> Decision:
     if driver.silent_since is not None:
         return _unreachable(view, status, driver)
     status = with_error(status, "")
-    return _watched(view, with_condition(status, "DriverRunning", "True", view.now, "DriverRunning", "the driver runs"))
+    status = with_condition(status, "DriverRunning", "True", view.now, "DriverRunning", "the driver runs")
+    return see_recovery(view, _watched(view, status))
 
 
 def _unreachable(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:

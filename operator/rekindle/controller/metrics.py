@@ -103,6 +103,18 @@ class Metrics:
             ["result"],
             registry=self.registry,
         )
+        self.recoveries = Counter(
+            "rekindle_recoveries",
+            "Drivers that went on where a lost one was, and whether it cost what was planned.",
+            ["namespace", "as_planned"],
+            registry=self.registry,
+        )
+        self.recovered_partitions = Counter(
+            "rekindle_recovered_partitions",
+            "Result partitions at such a loss: reused, or rerun.",
+            ["namespace", "what"],
+            registry=self.registry,
+        )
         self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
 
     def watch(

@@ -15,6 +15,7 @@ from rekindle.controller.executor_facts import executor_facts
 from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.reading import SpecReader, parse_status
+from rekindle.controller.recovery.job_facts import JobFacts
 from rekindle.controller.resources import NODE, POD, Key, Object, is_owned_by, labels_of, uid_of
 from rekindle.controller.submission import names as labels
 from rekindle.controller.submission.driver_pod import CONTAINER
@@ -32,12 +33,18 @@ _WATCHED = (ApplicationState.SUBMITTED, ApplicationState.RUNNING)
 SpeculationOf: TypeAlias = Callable[[Key], SpeculationStatus | None]
 """What is known of slow tasks of an application; None where nobody looks for them."""
 
+JobOf: TypeAlias = Callable[[Key, str, bool], JobFacts | None]
+"""What the job master in the pod with that uid told, its very last word where True; None where it told nothing."""
+
 
 class Observer:
     """Looks, and changes nothing. `nodes` is None where the operator may not read nodes."""
 
-    def __init__(self, kube: Kube, pods: Union, nodes: Informer | None, speculation: SpeculationOf) -> None:
-        self._kube, self._pods, self._nodes, self._speculation = kube, pods, nodes, speculation
+    def __init__(
+        self, kube: Kube, pods: Union, nodes: Informer | None, speculation: SpeculationOf, job_of: JobOf
+    ) -> None:
+        self._kube, self._pods, self._nodes = kube, pods, nodes
+        self._speculation, self._job_of = speculation, job_of
         self._specs = SpecReader()
 
     async def view(self, body: Object) -> View:
@@ -68,6 +75,9 @@ class Observer:
             others=await self._other_drivers(view, driver),
             executors=executor_facts(self.executors(view, driver), status.executors.ever_started),
             speculation=self._speculation(Key(view.namespace, view.name)),
+            job=self._job_of(
+                Key(view.namespace, view.name), status.driver_info.pod_uid, driver is None or driver.has_ended
+            ),
             log_tail=await self._log_tail(view, driver),
         )
 

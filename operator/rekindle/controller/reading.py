@@ -17,6 +17,7 @@ from rekindle.controller.resources import Object, uid_of
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.objects import attempt_objects
 from rekindle.controller.submission.properties import OWNED
+from rekindle.controller.submission.storage import STORE
 
 _NOT_OF_AN_ATTEMPT = ("suspend", "timeToLiveSeconds", "restartPolicy", "timeouts")
 """Fields whose edit leaves a running attempt alone."""
@@ -143,6 +144,8 @@ def _conflicts(application: SparkApplication) -> list[str]:
         for prefix, field in _TYPED.items()
         if key == prefix or (prefix.endswith(".") and key.startswith(prefix))
     ]
+    if spec.recovery.storage is not None and STORE in spec.spark_conf:
+        found.append(f"spec.sparkConf.{STORE}: spec.recovery.storage says where results are stored; remove one")
     image = spec.image or spec.spark_conf.get("spark.kubernetes.container.image")
     for role, own in (("driver", spec.driver.image), ("executor", spec.executor.image)):
         if not (own or image or spec.spark_conf.get(f"spark.kubernetes.{role}.container.image")):

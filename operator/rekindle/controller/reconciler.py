@@ -8,7 +8,7 @@ be taken twice.
 import logging
 from dataclasses import replace
 
-from rekindle.api.application_status import ApplicationStatus
+from rekindle.api.application_status import ApplicationStatus, RecoverySummary
 from rekindle.controller.children import Children, DigestOf
 from rekindle.controller.decision import (
     CleanUp,
@@ -28,7 +28,7 @@ from rekindle.controller.kube import Gone, Kube, Refused
 from rekindle.controller.lifecycle import decide
 from rekindle.controller.logs import looked_at
 from rekindle.controller.metrics import Metrics
-from rekindle.controller.observer import Observer, SpeculationOf
+from rekindle.controller.observer import JobOf, Observer, SpeculationOf
 from rekindle.controller.resources import SPARK_APPLICATION, Key, Object, uid_of
 from rekindle.controller.status import as_patch
 from rekindle.controller.store import ApplicationStore
@@ -51,9 +51,10 @@ class Reconciler:
         metrics: Metrics,
         speculation: SpeculationOf = lambda key: None,
         digest_of: DigestOf = lambda uid, driver_pod: None,
+        job_of: JobOf = lambda key, driver, newest: None,
     ) -> None:
         self._kube, self._store, self._events, self._metrics = kube, store, events, metrics
-        self._observer = Observer(kube, pods, nodes, speculation)
+        self._observer = Observer(kube, pods, nodes, speculation, job_of)
         self._children = Children(kube, self._observer, events, metrics, digest_of)
 
     async def look(self, key: Key) -> float | None:
@@ -126,10 +127,19 @@ class Reconciler:
             state = entered.state.value
             self._metrics.transitions.labels(body["metadata"]["namespace"], state, entered.reason).inc()
             log.info("attempt %d: %s, %s: %s", entered.attempt, state, entered.reason, entered.message)
+        self._count_recovery(body["metadata"]["namespace"], before.recovery.last, after.recovery.last)
         for said in decision.events:
             self._events.record(body, said)
             if said.type == "Warning":
                 log.warning("%s: %s", said.reason, said.message)
+
+    def _count_recovery(self, namespace: str, before: RecoverySummary | None, after: RecoverySummary | None) -> None:
+        """Once its driver has told what it did."""
+        if after is None or after.as_planned is None or (before is not None and before.as_planned is not None):
+            return
+        self._metrics.recoveries.labels(namespace, str(after.as_planned).lower()).inc()
+        self._metrics.recovered_partitions.labels(namespace, "reused").inc(after.reused_partitions)
+        self._metrics.recovered_partitions.labels(namespace, "rerun").inc(after.restarted_vertices)
 
     async def _write(self, body: Object, status: ApplicationStatus) -> Object:
         """Store the status if it changed. Raises Taken where the application has changed meanwhile."""

@@ -24,6 +24,7 @@ from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.reading import read_status, state_of
 from rekindle.controller.reconciler import Reconciler
+from rekindle.controller.recovery.known_jobs import KnownJobs
 from rekindle.controller.resources import NODE, POD, SPARK_APPLICATION, Key, Object, condition_of, key_of, labels_of
 from rekindle.controller.settings import OperatorSettings
 from rekindle.controller.speculation.acting import Acting
@@ -56,8 +57,17 @@ class Term:
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._application_changed)
         self._tokens = ExchangeTokens(kube, settings.operator_namespace, f"{settings.lease_name}-exchange")
+        self._jobs = KnownJobs()
         self._reconciler = Reconciler(
-            kube, self._store, self._pods, self._nodes, self._events, metrics, self._speculation_of, self._tokens.digest
+            kube,
+            self._store,
+            self._pods,
+            self._nodes,
+            self._events,
+            metrics,
+            self._speculation_of,
+            self._tokens.digest,
+            lambda key, driver, newest: self._jobs.of(key, driver, newest=newest),
         )
         self._blocks: BlockKeeper | None = None
         self._speculation: SpeculativeScheduler | None = None
@@ -77,8 +87,11 @@ class Term:
         self._speculation = SpeculativeScheduler(
             self._store, self._pods, self._blocks, acting, events, PodMetrics(kube), self._settings.workers
         )
-        follow = self._speculation.follow
-        self._exchanges = Exchanges(self._store, self._tokens, self._blocks, acting, events, metrics, follow)
+        attend = self._speculation.attend
+        self._exchanges = Exchanges(
+            self._store, self._tokens, self._blocks, acting, events, metrics, self._jobs, attend
+        )
+        self._jobs.listen(self._queue.add)
         self._speculation.copies_itself = self._exchanges.copies_itself
         self._speculation.listen(lambda key: self._queue.add_after(key, _EXECUTOR_PAUSE))
 

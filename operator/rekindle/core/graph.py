@@ -23,6 +23,7 @@ from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.failover import FailoverStrategy
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.invariants import check
+from rekindle.core.inventory import JobInventory, restore, take_inventory
 from rekindle.core.job_graph import JobGraph
 from rekindle.core.job_state import JobState
 from rekindle.core.losses import LossHandler
@@ -90,6 +91,10 @@ class ExecutionGraph:
         self._state.set_options(event.speculation, event.failover, event.blocklist, event.speculative)
         return []
 
+    def restore(self, inventory: JobInventory) -> None:
+        """Bring a job that has not begun to where the inventory says it is; raises ValueError where it is another's."""
+        restore(self._state, inventory)
+
     # -- views of vertices -----------------------------------------------------------------------------
 
     def execution_vertices(self, vertex: str) -> Sequence[ExecutionVertex]:
@@ -150,6 +155,25 @@ class ExecutionGraph:
     def failover_strategy(self) -> FailoverStrategy:
         """The one that was asked for. To ask it changes nothing."""
         return self._state.recovery.strategy
+
+    def inventory(self) -> JobInventory:
+        """What there is of the job now, in groups."""
+        return take_inventory(self._state)
+
+    def left(self) -> dict[str, int]:
+        """How many subtasks are still to finish, by job vertex."""
+        done = self._state.needs.done()
+        unfinished = {name: len(self._state.vertices[name].unfinished) for name in self.job_graph.order}
+        return {name: count for name, count in unfinished.items() if count and name not in done}
+
+    def typical_seconds(self) -> dict[str, float]:
+        """The median execution time of a finished subtask, by job vertex; without those of which none has finished."""
+        finished = {vertex.job_vertex.name: (vertex, len(vertex.finished)) for vertex in self._state.vertices}
+        return {name: vertex.finishing_order.typical(count) for name, (vertex, count) in finished.items() if count}
+
+    def available(self) -> int:
+        """How many result partitions can be read."""
+        return sum(self._state.partitions.available(name) for name in self.job_graph.order)
 
     def output(self, partition: ResultPartitionID) -> ev.PartitionOutput | None:
         """What was written; None when there is nothing to be read, not yet or not any more."""

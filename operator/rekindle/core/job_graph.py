@@ -99,8 +99,13 @@ class JobGraph:
         fix(self, "_by_name", self._named())
         self._check_edges()
         names = self._by_name
-        fix(self, "_inputs", {name: tuple(e for e in self.edges if e.consumer == name) for name in names})
-        fix(self, "_outputs", {name: tuple(e for e in self.edges if e.producer == name) for name in names})
+        inputs: dict[str, list[JobEdge]] = {name: [] for name in names}
+        outputs: dict[str, list[JobEdge]] = {name: [] for name in names}
+        for edge in self.edges:
+            inputs[edge.consumer].append(edge)
+            outputs[edge.producer].append(edge)
+        fix(self, "_inputs", {name: tuple(edges) for name, edges in inputs.items()})
+        fix(self, "_outputs", {name: tuple(edges) for name, edges in outputs.items()})
         fix(self, "order", self._topological())
 
     def vertex(self, name: str) -> JobVertex:

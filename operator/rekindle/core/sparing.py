@@ -94,6 +94,10 @@ class DigestSparing:
             return Sparing(spared=set(consumers))
         return Sparing(held=self._comparable(edge, producers, consumers))
 
+    def restore(self, held: dict[JobEdge, set[int]], expected: dict[str, dict[int, str]]) -> None:
+        """As it was in another graph of the same job."""
+        self._held, self._expected = held, expected
+
     def commit(self, restart: Subtasks, held: dict[JobEdge, set[int]]) -> None:
         """A failover was decided: `restart` runs again, `held` wait for it. Call it before the reset."""
         for edge, consumers in held.items():

@@ -1,6 +1,7 @@
 """What chaos does to a store: lose or corrupt a partition of the newest run, lose a volume."""
 
-from rekindle.runtime.layout import RunLayout, parse_manifest_name, run_numbers, volume_folder
+from rekindle.api.storage import volume_folder
+from rekindle.runtime.layout import RunLayout, parse_manifest_name, run_numbers
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.store import Store
 

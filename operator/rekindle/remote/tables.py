@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from rekindle.api.application_status import ApplicationStatus
+from rekindle.api.application_status import ApplicationStatus, RecoverySummary
 from rekindle.controller.clock import parse_time
 from rekindle.controller.reading import read_status
+from rekindle.controller.recovery.planning import told
 from rekindle.controller.resources import Object
 
 _WIDE = 200
@@ -47,16 +48,39 @@ def show_status(console: Console, body: Object) -> None:
         "driver": f"{info.pod_name} on {info.node_name or 'no node'}" if info.pod_name else "",
         "executors": f"{counts.running} running, {counts.pending} pending, {counts.failed} failed",
         "next attempt": status.next_attempt_time or "",
+        "recovery": _recovery(status.recovery.last),
     }
     for name, value in lines.items():
         if value:
             console.print(f"{name:<13} {value}", highlight=False, markup=False, soft_wrap=True)
+    if status.recovery.stages:
+        console.print()
+        console.print(_stages(status))
     if status.transitions:
         console.print()
         console.print(_history(status))
     if info.log_tail:
         console.print("\nthe end of the driver's log:", highlight=False)
         console.print(info.log_tail, highlight=False, markup=False, soft_wrap=True)
+
+
+def _recovery(last: RecoverySummary | None) -> str:
+    if last is None:
+        return ""
+    how = {None: "planned", True: "as planned", False: "not as planned"}[last.as_planned]
+    return f"attempt {last.attempt}: {told(last)} ({how})"
+
+
+def _stages(status: ApplicationStatus) -> Table:
+    table = Table(box=None, pad_edge=False)
+    table.add_column("STAGE", no_wrap=True, overflow="fold")
+    for column in ("PARTITIONS", "FINISHED", "RUNNING", "MISSING"):
+        table.add_column(column, justify="right")
+    table.add_column("RESULT")
+    for stage in status.recovery.stages:
+        counts = (stage.partitions, stage.finished, stage.running, stage.missing)
+        table.add_row(stage.name, *map(str, counts), "released" if stage.released else "")
+    return table
 
 
 def _history(status: ApplicationStatus) -> Table:

@@ -20,6 +20,7 @@ from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
+from rekindle.core.recovery_plan import plan_of
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
@@ -138,6 +139,7 @@ class JobMaster:
         for name, who in self.state.open_run.facts.reruns.items():
             self.state.see(ev.RerunRequested(name, f"asked for by {who}"), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
+        self.state.resumed = plan_of(self.state.core, self.state.actions)
 
     def _check_journal_tells_of(self, stage: Stage) -> None:
         """Raises StoreRefused for a stored partition of which the core does not know that it was to be made. Nothing

@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from rekindle.api.storage import volume_folder
 from rekindle.runtime.store import Store
 
 IDENTITY = "rekindle.json"
@@ -74,11 +75,6 @@ class RunLayout:
     def data_folders(self, stage: str) -> tuple[str, ...]:
         """All folders that attempts of `stage` may have written to, relative to the root."""
         return tuple(dict.fromkeys(self.data(stage, volume) for volume in range(self.volumes)))
-
-
-def volume_folder(volume: int) -> str:
-    """Where a volume is mounted, relative to the root."""
-    return f"volume-{volume}"
 
 
 def manifest_name(partition: int, version: int) -> str:

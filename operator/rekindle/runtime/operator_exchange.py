@@ -6,12 +6,24 @@ up against what the core has blocked at each look. Blocks end by themselves wher
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
-from rekindle.api.operator_exchange import MOST_CAUSE, ExchangeRequest, WireBlock, Wish, encode, wished
+from rekindle.api.job_report import JobReport, job_report, too_large
+from rekindle.api.operator_exchange import (
+    MOST_CAUSE,
+    ExchangeAnswer,
+    ExchangeRequest,
+    WireBlock,
+    Wish,
+    encode,
+    wished,
+)
 from rekindle.core import events as ev
 from rekindle.runtime.exchange_endpoint import ExchangeEndpoint, endpoint_of_environment
 from rekindle.runtime.state import RunState
+
+_REPORT_SECONDS, _REPORT_SHARE = 2.0, 0.02
 
 
 class OperatorExchange:
@@ -23,6 +35,11 @@ class OperatorExchange:
         self._excludes, self._taken_up = False, 0
         self._asked: dict[str, float] = asked_for(event for event, _ in state.open_run.facts.events)
         self._refused: dict[str, tuple[float, frozenset[str]]] = {}
+        self._told: ExchangeAnswer | None = None
+        self._encoded = b""
+        self._report: JobReport | None = None
+        self._reported, self._report_at = 0, 0.0
+        self._is_told = too_large(state.core.job_graph) is None
 
     def begin(self) -> None:
         """Serve, if the operator has asked for it. Without it the run is the same, but hears of no blocks."""
@@ -86,7 +103,20 @@ class OperatorExchange:
             for node, block in self._state.core.blocked_nodes(now).items()
             if block.end > self._asked.get(node, 0.0)
         ]
-        self._endpoint.answer = encode(wished(wishes, excludes=self._excludes, number=self._taken_up))
+        answer = wished(wishes, excludes=self._excludes, number=self._taken_up, job=self._job())
+        if answer != self._told:
+            self._told, self._encoded = answer, encode(answer)
+        self._endpoint.answer = self._encoded
+
+    def _job(self) -> JobReport | None:
+        """The job as it is: worked out again where there is something new, and for a small part of the time only."""
+        if self._is_told and self._reported != self._state.seen and time.monotonic() >= self._report_at:
+            began, core = time.monotonic(), self._state.core
+            self._reported = self._state.seen
+            self._report = job_report(core.job_graph, core.inventory(), core.typical_seconds(), self._state.resumed)
+            took = time.monotonic() - began
+            self._report_at = began + max(_REPORT_SECONDS, took / _REPORT_SHARE)
+        return self._report
 
 
 def asked_for(events: Iterable[ev.Event]) -> dict[str, float]:

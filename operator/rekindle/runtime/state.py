@@ -13,6 +13,7 @@ from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
+from rekindle.core.recovery_plan import RecoveryPlan
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fusion import deterministic
 from rekindle.pipeline.graph import PipelineGraph
@@ -43,6 +44,8 @@ class RunState:
         proven: [partition that was spared -> highest id of a map task of the map side that it was proven to fit]
         plan_after: [stage -> time before which it is not planned again, of the clock that nobody sets]
         last_failure: for the error message, should the core give up.
+        seen: how many events the core was handed.
+        resumed: what this driver did about the loss of the one before, None where there was none.
     """
 
     graph: PipelineGraph
@@ -62,6 +65,8 @@ class RunState:
     proven: dict[ResultPartitionID, int] = field(default_factory=dict)
     plan_after: dict[str, float] = field(default_factory=dict)
     last_failure: Failure | None = None
+    seen: int = 0
+    resumed: RecoveryPlan | None = None
     wake: threading.Event = field(default_factory=threading.Event)
     removals: list[Callable[[], None]] = field(default_factory=list)
     """What is to be removed from the store: done when the journal has taken the records that say why. A driver whose
@@ -75,6 +80,7 @@ class RunState:
         """Hand an event to the core; its answer waits until the journal has the event."""
         self.records.append({"t": now, "kind": "event", "event": ev.to_record(event)})
         self.actions += self.core.handle(event, now)
+        self.seen += 1
 
     def note(self, name: str, **fields: Any) -> None:
         """Tell the journal's readers something."""

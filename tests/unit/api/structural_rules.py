@@ -5,7 +5,7 @@ from typing import Any
 
 _TYPES = {"object", "array", "string", "integer", "number", "boolean"}
 _KEYS = {
-    *("description", "type", "nullable", "enum", "format", "pattern", "minLength", "maxLength"),
+    *("description", "type", "nullable", "enum", "format", "pattern", "minLength", "maxLength", "minItems"),
     *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "required", "properties", "additionalProperties"),
     *("items", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations"),
     *("x-kubernetes-list-type", "x-kubernetes-list-map-keys"),

@@ -21,6 +21,7 @@ from rekindle.controller.driver_facts import DriverFacts, driver_facts, vanished
 from rekindle.controller.executor_facts import executor_facts
 from rekindle.controller.lifecycle import decide
 from rekindle.controller.reading import read_spec
+from rekindle.controller.recovery.job_facts import JobFacts
 from rekindle.controller.submission.driver_pod import CONTAINER
 from rekindle.controller.submission.names import LABEL_ATTEMPT, AttemptNames
 
@@ -110,6 +111,9 @@ class World:
     ghosts: set[str] = field(default_factory=set)
     """Drivers whose pods were deleted by force while the node was silent: they run on until it answers or is gone."""
 
+    jobs: dict[str, JobFacts] = field(default_factory=dict)
+    """[uid of a driver's pod -> what its job master told last]"""
+
     said: list[tuple[str, str, str]] = field(default_factory=list)
 
     def state(self) -> ApplicationState:
@@ -168,6 +172,7 @@ class World:
             others=[facts for facts in others if not facts.proven_gone],
             last_attempt=max((attempt_of(pod) for pod in self.pods.values()), default=0),
             executors=executor_facts(self.executors, self.status.executors.ever_started),
+            job=self.jobs.get(info.pod_uid),
             submission_error="",
             deleted_at=self.deleted_at,
             now=self.now,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 from rekindle.api.operator_exchange import ExchangeAnswer, ExchangeRequest, WireBlock, Wish, decode
+from rekindle.core.inventory import Reached, subtasks_of
 from rekindle.core.options import BlocklistOptions, SpeculationOptions
+from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.operator_exchange import OperatorExchange, asked_for
 from rekindle.runtime.scheduler import Scheduler
 from tests.unit.core.dsl import Answer, Run, job
@@ -31,7 +34,11 @@ class Exchanging:
             core=self.core.graph,
             scheduler=scheduler,
             executors={},
-            open_run=SimpleNamespace(facts=SimpleNamespace(events=[one[:2] for one in self.core.journal])),
+            open_run=SimpleNamespace(
+                facts=SimpleNamespace(events=[one[:2] for one in self.core.journal]), layout=RunLayout(1)
+            ),
+            seen=0,
+            resumed=None,
             see=lambda event, now: self.answers.append(self.core.see(event)),
         )
         endpoint: Any = SimpleNamespace(request=None, answer=b"")
@@ -168,3 +175,31 @@ def test_a_new_driver_knows_which_blocks_were_the_operators():
     assert asked_for(event for event, _ in again.state.open_run.facts.events) == {"n2": 100.0}
     assert again.wishes() == ()
     assert again.hear() == {"unblocked": ["n2"]}
+
+
+def test_the_job_is_told_as_it_is_but_not_worked_out_at_each_round(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    one = Exchanging(before=Run(job("A*4")).submit())
+
+    def finished() -> int | None:
+        one.exchange.tell(one.core.now)
+        told = decode(one.endpoint.answer, ExchangeAnswer).job
+        if told is None:
+            return None
+        groups = told.inventory().groups["A"]
+        done = [group.subtasks for group in groups if group.alike.reached is Reached.FINISHED]
+        return sum(len(list(subtasks_of(subtasks))) for subtasks in done)
+
+    def finish(subtask: int) -> None:
+        one.core.finish(f"A[{subtask}]")
+        one.state.seen += 1
+
+    assert finished() is None  # nothing has been seen yet
+    finish(0)
+    assert finished() == 1
+    finish(1)
+    now[0] += 1.0
+    assert finished() == 1
+    now[0] += 1.0
+    assert finished() == 2

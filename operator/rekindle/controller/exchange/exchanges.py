@@ -1,8 +1,8 @@
 """The exchanges with all job masters there are: one each time that blocks or executors change, and every few seconds.
 
-Which application is a pipeline nobody knows but its driver: each that has `speculation.enabled` is asked, and where
-nobody answers it is asked again, rarely. While a job master answers and keeps tasks off blocked nodes itself, its
-executors are not drained, and its word is the evidence.
+Which application is a pipeline nobody knows but its driver: each that has `speculation.enabled`, or a store that
+outlives its driver, is asked, and where nobody answers it is asked again, rarely. While a job master answers and keeps
+tasks off blocked nodes itself, its executors are not drained, and its word is the evidence.
 """
 
 import logging
@@ -20,7 +20,8 @@ from rekindle.controller.exchange.client import ExchangeClient, NotKnown, NotSer
 from rekindle.controller.exchange.tokens import ExchangeTokens
 from rekindle.controller.logs import looked_at
 from rekindle.controller.metrics import Metrics
-from rekindle.controller.reading import state_of
+from rekindle.controller.reading import read_status, state_of
+from rekindle.controller.recovery.known_jobs import KnownJobs
 from rekindle.controller.resources import Key, key_of, uid_of
 from rekindle.controller.speculation.acting import Acting
 from rekindle.controller.speculation.followed import Followed, say
@@ -73,7 +74,7 @@ class _Talk:
 
 
 class Exchanges:
-    """`follow` gives an application that runs with `speculation.enabled`, as it is now."""
+    """`attend` gives an application whose driver is to be asked, as it is now; `jobs` hears of what is told of jobs."""
 
     def __init__(
         self,
@@ -83,10 +84,11 @@ class Exchanges:
         acting: Acting,
         events: EventRecorder,
         metrics: Metrics,
-        follow: Callable[[Key], Followed | None],
+        jobs: KnownJobs,
+        attend: Callable[[Key], Followed | None],
     ) -> None:
         self._store, self._tokens, self._keeper, self._acting = store, tokens, keeper, acting
-        self._events, self._metrics, self._follow = events, metrics, follow
+        self._events, self._metrics, self._jobs, self._attend = events, metrics, jobs, attend
         self._queue: WorkQueue[Key] = WorkQueue(self._look, _AT_ONCE)
         self._talks: dict[Key, _Talk] = {}
         self._client: ExchangeClient | None = None
@@ -124,10 +126,11 @@ class Exchanges:
 
     async def _look(self, key: Key) -> float | None:
         """One exchange."""
-        followed = self._follow(key)
+        followed = self._attend(key)
         token = self._token(followed) if followed is not None else None
         if followed is None or token is None or self._client is None:
             self._talks.pop(key, None)
+            self._forget_job(key)
             return None
         looked_at.set((str(key), uid_of(followed.body)))
         talk = self._talk(key, uid_of(followed.driver))
@@ -139,8 +142,15 @@ class Exchanges:
         except (NotServed, Unusable) as problem:
             return self._not_answered(followed, talk, problem)
         self._answered(followed, talk, answer)
+        self._jobs.hear(key, uid_of(followed.driver), answer.job)
         await self._take_wishes(followed, talk, answer, frozenset(followed.nodes.values()))
         return _ROUND_SECONDS
+
+    def _forget_job(self, key: Key) -> None:
+        """Once no driver can follow: until then it says what the loss of the last one costs."""
+        body = self._store.get(key)
+        if body is None or read_status(body).application_state.state.is_terminal:
+            self._jobs.forget(key)
 
     def _token(self, followed: Followed) -> str | None:
         return self._tokens.token(uid_of(followed.body), str(followed.driver["metadata"]["name"]))
@@ -191,7 +201,8 @@ class Exchanges:
         Of those that are not blocked one at an exchange, by turns: how many may be counts what is stored, which is
         known a moment later. None, where the job master has not taken up yet which are: its block may have been lifted.
         """
-        if followed.settings.speculation.block_slow_node_duration <= 0:
+        speculation = followed.settings.speculation
+        if not speculation.enabled or speculation.block_slow_node_duration <= 0:
             return
         wishes, is_current = answer.wishes, talk.told is not None and answer.number == talk.told.number
         for wish in wishes:

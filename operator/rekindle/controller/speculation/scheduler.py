@@ -103,8 +103,9 @@ class SpeculativeScheduler:
     async def _look(self, key: Key) -> float | None:
         followed = self.follow(key)
         if followed is None:
-            self._memories.pop(key, None)
             self.facts.pop(key, None)
+            if self.attend(key) is None:
+                self._memories.pop(key, None)
             return None
         looked_at.set((str(key), uid_of(followed.body)))
         seen = await self._see(followed)
@@ -120,12 +121,17 @@ class SpeculativeScheduler:
         return nth_pause(_UNANSWERED_PAUSES, followed.memory.unanswered)
 
     def follow(self, key: Key) -> Followed | None:
-        """The application as it is now; None where it is not, or no longer, to be followed."""
+        """The application as it is now; None where nobody looks for slow tasks of it, or not any more."""
+        followed = self.attend(key)
+        return followed if followed is not None and followed.settings.speculation.enabled else None
+
+    def attend(self, key: Key) -> Followed | None:
+        """The application as it is now; None where its driver is not, or no longer, to be asked for anything."""
         body = self._store.get(key)
         if body is None or (read := self._read(body)) is None:
             return None
         application, settings = read
-        if not settings.speculation.enabled:
+        if not (settings.speculation.enabled or settings.recovery.outlives_driver):
             return None
         info = read_status(body).driver_info
         driver = self._pods.get(Key(key.namespace, info.pod_name))

@@ -15,6 +15,7 @@ from rekindle.controller.submission.pod_fields import (
 )
 from rekindle.controller.submission.properties import CONF_DIR, PORTS, PROPERTIES
 from rekindle.controller.submission.quantities import driver_resources
+from rekindle.controller.submission.storage import mount_store
 
 CONTAINER = "spark-kubernetes-driver"
 _CONF_VOLUME, _LOCAL_VOLUME, _LOCAL_DIR = "spark-conf-volume-driver", "spark-local-dir-1", "/var/data/spark-local"
@@ -33,9 +34,11 @@ def driver_pod(
     avoid_blocked_nodes(pod)
     container.pop("restartPolicy", None)  # a driver that ended must not begin again under its name
     _fill(container, application, names)
-    if token_digest is not None and spec.settings().speculation.enabled:
+    settings = spec.settings()
+    if token_digest is not None and (settings.speculation.enabled or settings.recovery.outlives_driver):
         _answer_the_operator(container, token_digest)
     add_container_fields(container, spec.driver)
+    mount_store(pod, container, spec, names)
     _local_dirs(pod["spec"], container)
     pod["spec"] |= {"restartPolicy": "Never"}
     pod["spec"].setdefault("terminationGracePeriodSeconds", _GRACE_SECONDS)

@@ -13,6 +13,7 @@ from rekindle.controller.submission.pod_fields import (
     from_template,
 )
 from rekindle.controller.submission.properties import EXECUTOR_CONTAINER
+from rekindle.controller.submission.storage import mount_store
 
 NODE_ATTRIBUTE = "SPARK_EXECUTOR_ATTRIBUTE_NODE"
 
@@ -25,6 +26,7 @@ def executor_template(application: SparkApplication, names: AttemptNames) -> Obj
     add_pod_fields(pod, spec, spec.executor)
     avoid_blocked_nodes(pod)
     add_container_fields(container, spec.executor.model_copy(update={"env_vars": {}}))
+    mount_store(pod, container, spec, names)
     # Spark's REST then tells on which node an executor runs; its "host" is the pod's address.
     node = {"name": NODE_ATTRIBUTE, "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     container["env"] = [*container.get("env", ()), node]

@@ -61,12 +61,19 @@ class AttemptNames:
         """Spark's properties and the template of executor pods."""
         return f"{self.prefix}-conf"
 
+    def store_claim(self, volume: int | None = None) -> str:
+        """The claim of the stored results, or of one of the volumes that they are spread over; the same for all
+        attempts."""
+        digest = hashlib.sha256(self.uid.encode()).hexdigest()[:10]
+        which = "" if volume is None else f"-{volume}"
+        return f"{self.application[:_LONGEST_NAME].rstrip('-')}-{digest}-store{which}"
+
+    @property
+    def application_labels(self) -> dict[str, str]:
+        """The labels of what outlives the attempt."""
+        return {LABEL_MANAGED: "true", LABEL_APPLICATION: self.application, LABEL_UID: self.uid}
+
     @property
     def labels(self) -> dict[str, str]:
         """The labels of every object of the attempt."""
-        return {
-            LABEL_MANAGED: "true",
-            LABEL_APPLICATION: self.application,
-            LABEL_UID: self.uid,
-            LABEL_ATTEMPT: str(self.attempt),
-        }
+        return {**self.application_labels, LABEL_ATTEMPT: str(self.attempt)}

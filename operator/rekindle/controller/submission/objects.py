@@ -3,13 +3,14 @@
 from dataclasses import dataclass
 
 from rekindle.api.spark_application import SparkApplication
-from rekindle.controller.resources import CONFIG_MAP, POD, SERVICE, Object, Resource
+from rekindle.controller.resources import CONFIG_MAP, PERSISTENT_VOLUME_CLAIM, POD, SERVICE, Object, Resource
 from rekindle.controller.submission import names as labels
 from rekindle.controller.submission.driver_pod import driver_pod
 from rekindle.controller.submission.executor_template import executor_template
 from rekindle.controller.submission.executor_template import render as render_template
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.properties import EXECUTOR_TEMPLATE, PORTS, PROPERTIES, properties, render
+from rekindle.controller.submission.storage import store_claims
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +28,15 @@ class Made:
 def attempt_objects(
     application: SparkApplication, names: AttemptNames, namespace: str, owner: Object, token_digest: str | None = None
 ) -> list[Made]:
-    """The ConfigMap, the service, and last the driver's pod; all owned by the application.
+    """The ConfigMap, the service, the claims of the store, and last the driver's pod; all owned by the application.
 
     `token_digest`: of the token with which the operator comes to its job master, if it does.
     """
+    claims = store_claims(application.spec, names, owner)
     return [
         Made(CONFIG_MAP, _config_map(application, names, namespace, owner)),
         Made(SERVICE, _service(application, names, owner)),
+        *(Made(PERSISTENT_VOLUME_CLAIM, claim) for claim in claims),
         Made(POD, driver_pod(application, names, owner, token_digest)),
     ]
 

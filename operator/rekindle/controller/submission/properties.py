@@ -10,6 +10,7 @@ from rekindle.api.spark_application import SparkApplication, SparkApplicationSpe
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.quantities import overhead_factor
 from rekindle.controller.submission.speculation import speculation_properties
+from rekindle.controller.submission.storage import store_properties
 
 DRIVER_PORT, BLOCK_MANAGER_PORT, UI_PORT, CONNECT_PORT = 7078, 7079, 4040, 15002
 PORTS = {
@@ -60,6 +61,7 @@ def properties(application: SparkApplication, names: AttemptNames, namespace: st
         **_dynamic_allocation(spec),
         **_images(spec),
         **spec.settings().to_spark_conf(),
+        **store_properties(application, names),
         **_owned(names, namespace),
     }
 

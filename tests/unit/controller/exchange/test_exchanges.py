@@ -9,17 +9,21 @@ from typing import Any
 
 import pytest
 
+from rekindle.api.job_report import job_report
 from rekindle.api.operator_exchange import Wish, encode, wished
 from rekindle.controller.blocks.settings import BlockMode
 from rekindle.controller.exchange import client as client_module
 from rekindle.controller.exchange.exchanges import Exchanges
 from rekindle.controller.exchange.tokens import ExchangeTokens
+from rekindle.controller.recovery.job_facts import facts_of
+from rekindle.controller.recovery.known_jobs import KnownJobs
 from rekindle.controller.resources import EVENT, NODE_BLOCK, POD
 from rekindle.runtime.exchange_endpoint import ExchangeEndpoint
 from tests.unit.controller.api_server import ApiServer, What, until
 from tests.unit.controller.blocks import objects
 from tests.unit.controller.speculation.test_scheduler import KEY, FakeDriver, Stage, _short_pauses, before_work
 from tests.unit.controller.world import UID
+from tests.unit.core.dsl import Run, job
 
 __all__ = ["_short_pauses"]
 
@@ -40,8 +44,11 @@ class Exchanging(Stage):
         super().__init__(server, driver, mode)
         driver.is_silent = True
         self.tokens = ExchangeTokens(server.kube, "ops", "op-exchange")
-        acting, events, follow = self.scheduler._acting, self.scheduler._events, self.scheduler.follow
-        self.exchanges = Exchanges(self.store, self.tokens, self.keeper, acting, events, self.metrics, follow)
+        self.jobs = KnownJobs()
+        acting, events, attend = self.scheduler._acting, self.scheduler._events, self.scheduler.attend
+        self.exchanges = Exchanges(
+            self.store, self.tokens, self.keeper, acting, events, self.metrics, self.jobs, attend
+        )
         self.scheduler.copies_itself = self.exchanges.copies_itself
         self.pods.listen(lambda before, after: self.exchanges.look(KEY))
         self.parts: Any = (*self.parts, self.exchanges)
@@ -66,14 +73,16 @@ class Exchanging(Stage):
 Case = Callable[[Exchanging, ExchangeEndpoint], Awaitable[None]]
 
 
-def exchanging(monkeypatch, case: Case, *, digest: str | None = None, mode: BlockMode = BlockMode.ON) -> None:
+def exchanging(
+    monkeypatch, case: Case, *, digest: str | None = None, mode: BlockMode = BlockMode.ON, **spec: Any
+) -> None:
     async def prepared(stage: Stage) -> None:
         one = Exchanging(stage.server, stage.driver, mode)
         await one.tokens.load()
         async with AsyncExitStack() as stack:
             endpoint = one.serve(stack, monkeypatch, digest)
             async with one.at_work():
-                one.start()
+                one.start(**spec)
                 one.exchanges.look(KEY)
                 await case(one, endpoint)
 
@@ -110,6 +119,31 @@ def test_a_job_master_hears_of_blocks_until_they_end(monkeypatch):
         await until(lambda: not told(endpoint))
 
     exchanging(monkeypatch, case)
+
+
+def asked(stage: Exchanging) -> float:
+    """How often its job master has answered."""
+    return stage.metrics.exchanges.labels("answered")._value.get()
+
+
+@pytest.mark.requirement("S7-22")
+@pytest.mark.parametrize("spec", [{}, {"speculation": {}, "recovery": {"store": "s3://team/pi"}}])
+def test_what_is_told_of_a_job_is_heard_also_where_nobody_looks_for_slow_tasks(monkeypatch, spec):
+    run = Run(job("A*3 => B")).submit()
+    run.finish("A[1]")
+    report = job_report(run.job_graph, run.graph.inventory(), {})
+
+    async def case(stage: Exchanging, endpoint: ExchangeEndpoint) -> None:
+        endpoint.answer = encode(wished([Wish(node="n1", seconds=20.0, cause="slow")], excludes=True, job=report))
+        driver = next(one for one in stage.server.all(POD) if one["metadata"]["name"] == "pi-driver")
+        await until(lambda: stage.jobs.of(KEY, driver["metadata"]["uid"]) == facts_of(report))
+        if not spec:
+            return
+        answers = asked(stage)
+        await until(lambda: asked(stage) > answers + 1)  # the wish of the first has been taken, or not
+        assert stage.server.all(NODE_BLOCK) == []  # it is of somebody who must not wish
+
+    exchanging(monkeypatch, case, **spec)
 
 
 @pytest.mark.requirement("S3-1", "S3-2")

@@ -1,0 +1,68 @@
+"""From a job master's report to what the status holds of it."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rekindle.api.application_status import RecoveryStatus, StageStatus
+from rekindle.api.job_report import JobReport, WireRecovery, WireVertex
+from rekindle.core.inventory import JobInventory, Ranges, Reached
+
+_MOST_BYTES = 64 * 1024
+"""Of an inventory in the status. Of a larger one no recovery is planned."""
+
+MOST_STAGES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """Of one report; worked out once.
+
+    Attributes:
+        stages: producers first, not more than the status takes.
+        job: the report as the status keeps it; empty where it is too long.
+        recovery: what the driver did about the loss of the one before.
+        is_told: False: the job has become too large to be told.
+    """
+
+    stages: tuple[StageStatus, ...] = ()
+    job: dict[str, Any] | None = None
+    recovery: WireRecovery | None = None
+    is_told: bool = True
+
+
+def facts_of(report: JobReport | None) -> JobFacts:
+    """None: too large to be told."""
+    if report is None:
+        return JobFacts(is_told=False)
+    dumped = report.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    is_small = len(json.dumps(dumped, separators=(",", ":"))) <= _MOST_BYTES
+    vertices, inventory = {one.name: one for one in report.vertices}, report.inventory()
+    stages = tuple(_stage(vertices[name], inventory) for name in report.job_graph().order[:MOST_STAGES])
+    return JobFacts(stages, dumped if is_small else {}, report.recovery)
+
+
+def with_facts(recovery: RecoveryStatus, facts: JobFacts) -> RecoveryStatus:
+    """What the status says of a job."""
+    return recovery.model_copy(update={"job": facts.job or {}, "stages": list(facts.stages)})
+
+
+def _stage(vertex: WireVertex, inventory: JobInventory) -> StageStatus:
+    counts = dict.fromkeys(Reached, 0)
+    missing = 0
+    for group in inventory.groups.get(vertex.name, ()):
+        counts[group.alike.reached] += count(group.subtasks)
+        missing += count(group.subtasks) if group.alike.missing else 0
+    return StageStatus(
+        name=vertex.name,
+        partitions=vertex.parallelism,
+        finished=counts[Reached.FINISHED],
+        running=counts[Reached.DEPLOYED],
+        missing=missing,
+        released=vertex.name in inventory.released,
+    )
+
+
+def count(ranges: Ranges) -> int:
+    """How many subtasks these are."""
+    return sum(last - first + 1 for first, last in ranges)

@@ -1,0 +1,89 @@
+"""The plan for a driver that follows a lost one.
+
+It is the core's, worked out as the next driver will work it out over the store. That one is right: it tells what it
+did, and where that is something else the status says so.
+"""
+
+import json
+import logging
+from collections.abc import Mapping
+
+from pydantic import ValidationError
+
+from rekindle.api.application_status import MOST_COUNTED, RecoveryStatus, RecoverySummary
+from rekindle.api.job_report import JobReport, WireRecovery
+from rekindle.api.settings import CoreOptions
+from rekindle.controller.clock import format_time
+from rekindle.controller.recovery.job_facts import MOST_STAGES, count
+from rekindle.core.execution import InvariantViolation
+from rekindle.core.graph import ExecutionGraph
+from rekindle.core.inventory import Ranges
+from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost
+
+log = logging.getLogger(__name__)
+
+_MOST_RANGES = 20
+
+
+def job_of(recovery: RecoveryStatus) -> JobReport | None:
+    """The job as the status has it; None where it has none that can be read."""
+    try:
+        return JobReport.model_validate_json(json.dumps(recovery.job)) if recovery.job else None
+    except (ValidationError, ValueError, RecursionError):
+        return None
+
+
+def planned(job: JobReport, options: CoreOptions, attempt: int, cause: str, now: float) -> RecoverySummary | None:
+    """What the loss of the driver costs, as the next one, of that attempt, will find it. None where its inventory
+    contradicts itself: a driver is user code."""
+    graph = ExecutionGraph(
+        job.job_graph(), speculation=options.speculation, failover=options.failover, blocklist=options.blocklist
+    )
+    try:
+        graph.restore(job.inventory())
+        plan = plan_driver_lost(graph, cause, now)
+    except (ValueError, LookupError, InvariantViolation) as problem:
+        log.warning("no recovery can be planned: %s", problem)
+        return None
+    return RecoverySummary(
+        attempt=attempt,
+        planned_at=format_time(now),
+        cause=cause,
+        restarted=_shown(plan.restart),
+        restarted_vertices=sum(map(count, plan.restart.values())),
+        reused_partitions=plan.reused,
+        expected_task_seconds=min(MOST_COUNTED, round(_seconds(plan, job))),
+    )
+
+
+def confirmed(summary: RecoverySummary, done: WireRecovery) -> RecoverySummary:
+    """With what the driver did: it has looked at the store."""
+    restart = {one.vertex: one.subtasks for one in done.restart}
+    update = {
+        "restarted": _shown(restart),
+        "restarted_vertices": sum(map(count, restart.values())),
+        "reused_partitions": done.reused,
+    }
+    as_planned = all(getattr(summary, name) == value for name, value in update.items())
+    return summary.model_copy(update={**update, "as_planned": as_planned})
+
+
+def told(summary: RecoverySummary) -> str:
+    """In a sentence."""
+    what = ", ".join(f"{name}[{subtasks}]" for name, subtasks in summary.restarted.items()) or "nothing"
+    return f"{what} again, {summary.reused_partitions} result partitions stay"
+
+
+def _seconds(plan: RecoveryPlan, job: JobReport) -> float:
+    """Of all tasks that are still to run, as far as it is known how long one takes."""
+    typical = {one.name: one.seconds or 0.0 for one in job.vertices}
+    return sum(number * typical[name] for name, number in plan.left.items())
+
+
+def _shown(restart: Mapping[str, Ranges]) -> dict[str, str]:
+    """`0-3,5` for each vertex; not more of it than a person reads."""
+    shown = {}
+    for name, ranges in list(restart.items())[:MOST_STAGES]:
+        texts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_RANGES]]
+        shown[name] = ",".join([*texts, *(["…"] if len(ranges) > _MOST_RANGES else [])])
+    return shown

@@ -1,0 +1,70 @@
+"""The recovery of a pipeline in the life of its application: planned when the next driver begins, over when that tells.
+
+Meanwhile the condition `Recovering` holds; the application has not failed (S6-21).
+"""
+
+from dataclasses import replace
+
+from rekindle.api.application_status import ApplicationStatus, RecoveryStatus
+from rekindle.controller.decision import Decision, View
+from rekindle.controller.recovery.planning import confirmed, job_of, planned, told
+from rekindle.controller.status import with_condition
+
+RECOVERING = "Recovering"
+
+_GOES_ON = ("RerunStarted", "Resumed")
+"""Why an attempt begins that finds what the one before has stored, of the same program."""
+
+
+def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, reason: str) -> Decision:
+    """`decision` begins the next attempt of what `before` tells of: with the plan, where there is something to recover.
+
+    The plan is written before anything is done.
+    """
+    assert view.application is not None
+    status = end_recovery(decision.status, view.now, reason)
+    if reason not in _GOES_ON:
+        return replace(decision, status=without_job(status))
+    settings = view.application.spec.settings()
+    job = job_of(before.recovery) if settings.recovery.outlives_driver else None
+    cause = before.transitions[-1].message if before.transitions else ""
+    plan = planned(job, settings.to_core(), status.attempt, cause, view.now) if job is not None else None
+    if plan is None:
+        return replace(decision, status=status)
+    status = status.model_copy(update={"recovery": status.recovery.model_copy(update={"last": plan})})
+    status = with_condition(status, RECOVERING, "True", view.now, "RecoveryPlanned", f"planned: {told(plan)}")
+    said = f"attempt {plan.attempt}: {told(plan)}; some {plan.expected_task_seconds} task seconds are left"
+    return replace(decision, status=status).saying("Normal", "RecoveryPlanned", said)
+
+
+def see_recovery(view: View, decision: Decision) -> Decision:
+    """The driver that follows may have told what it did."""
+    status, job = decision.status, view.job
+    last = status.recovery.last
+    if job is None or last is None or last.attempt != status.attempt or last.as_planned is not None:
+        return decision
+    if not job.is_told:
+        return replace(decision, status=end_recovery(status, view.now, "NotTold"))
+    if job.recovery is None:
+        nothing = {"as_planned": False, "restarted": {}, "restarted_vertices": 0, "reused_partitions": 0}
+        over = last.model_copy(update=nothing)
+        said = "the driver has found nothing to go on with, and begins anew"
+    else:
+        over = confirmed(last, job.recovery)
+        said = told(over) if over.as_planned else f"{told(over)}; planned was: {told(last)}"
+    status = status.model_copy(update={"recovery": status.recovery.model_copy(update={"last": over})})
+    status = with_condition(status, RECOVERING, "False", view.now, "Recovered", said)
+    return replace(decision, status=status).saying("Normal", "JobRecovered", said)
+
+
+def end_recovery(status: ApplicationStatus, now: float, reason: str) -> ApplicationStatus:
+    """Nobody recovers any more: the attempt that did is over, or will not tell."""
+    condition = status.condition(RECOVERING)
+    if condition is None or condition.status != "True":
+        return status
+    return with_condition(status, RECOVERING, "False", now, reason)
+
+
+def without_job(status: ApplicationStatus) -> ApplicationStatus:
+    """What follows begins anew: what there was of the job says nothing of it."""
+    return status.model_copy(update={"recovery": RecoveryStatus(last=status.recovery.last)})

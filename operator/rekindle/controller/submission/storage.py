@@ -1,0 +1,75 @@
+"""The volumes of an application's stored results: the claims that are made for it, and how its pods mount them.
+
+The claims are the application's, not a driver's, and carry no label of Spark's: a driver that stops deletes what is its
+own or labelled so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from rekindle.api.settings import CONF_PREFIX, DRIVER_TAKEOVER
+from rekindle.api.spark_application import SparkApplication, SparkApplicationSpec
+from rekindle.api.storage import volume_folder
+from rekindle.controller.resources import Object
+from rekindle.controller.submission.names import AttemptNames
+
+STORE = f"{CONF_PREFIX}recovery.store"
+MOUNT_PATH = "/rekindle/store"
+_NAME = "rekindle-store"
+
+
+@dataclass(frozen=True, slots=True)
+class _Volume:
+    """One volume of the store: its name in a pod, the claim that it is, and where it is mounted."""
+
+    name: str
+    claim: str
+    path: str
+
+
+def store_claims(spec: SparkApplicationSpec, names: AttemptNames, owner: Object) -> list[Object]:
+    """The claims that all attempts of the application share; none where it has one already, or wants none."""
+    storage = spec.recovery.storage
+    if storage is None or storage.claim_template is None:
+        return []
+    wanted = storage.claim_template.model_dump(by_alias=True, exclude_none=True)
+    shared = {"labels": names.application_labels, "ownerReferences": [owner]}
+    return [{"metadata": {"name": one.claim, **shared}, "spec": wanted} for one in _volumes(spec, names)]
+
+
+def mount_store(pod: Object, container: Object, spec: SparkApplicationSpec, names: AttemptNames) -> None:
+    """Have a pod of the application mount it, if it has one."""
+    if volumes := _volumes(spec, names):
+        mine = [{"name": one.name, "persistentVolumeClaim": {"claimName": one.claim}} for one in volumes]
+        pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), *mine]
+        mounts = [{"name": one.name, "mountPath": one.path} for one in volumes]
+        container["volumeMounts"] = [*(container.get("volumeMounts") or ()), *mounts]
+
+
+def store_properties(application: SparkApplication, names: AttemptNames) -> Mapping[str, str]:
+    """Where the job master finds it.
+
+    A claim of its own nobody else's driver knows, and that of the attempt before is proven gone where nobody is taken
+    for dead: then a driver need not wait for the lease of the last one.
+    """
+    recovery = application.spec.recovery
+    if recovery.storage is None:
+        return {}
+    if recovery.storage.claim_name is not None:
+        return {STORE: f"{MOUNT_PATH}/{application.metadata.name}"}
+    takes_over = names.attempt > 1 and recovery.fencing == "Wait"
+    return {STORE: MOUNT_PATH, **({DRIVER_TAKEOVER: "true"} if takes_over else {})}
+
+
+def _volumes(spec: SparkApplicationSpec, names: AttemptNames) -> list[_Volume]:
+    """The first has journal and manifests, and all results where there is no other."""
+    recovery = spec.recovery
+    if recovery.storage is None:
+        return []
+    if recovery.storage.claim_name is not None:
+        return [_Volume(_NAME, recovery.storage.claim_name, MOUNT_PATH)]
+    spread = range(recovery.volumes if recovery.volumes > 1 else 0)
+    return [
+        _Volume(_NAME, names.store_claim(), MOUNT_PATH),
+        *(_Volume(f"{_NAME}-{one}", names.store_claim(one), f"{MOUNT_PATH}/{volume_folder(one)}") for one in spread),
+    ]

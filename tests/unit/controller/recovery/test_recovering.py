@@ -1,0 +1,255 @@
+"""A pipeline's driver is lost: what is planned, what is told, and what the driver that follows says it did."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from rekindle.api.application_status import ApplicationState, RecoverySummary
+from rekindle.api.job_report import JobReport, job_report
+from rekindle.api.settings import RekindleSettings
+from rekindle.controller.recovery.job_facts import facts_of
+from rekindle.controller.recovery.planning import job_of, planned
+from rekindle.core.events import DriverLost
+from rekindle.core.recovery_plan import plan_of
+from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest
+from tests.unit.core.dsl import Run, job
+
+CORE = RekindleSettings().to_core()
+STORED = {"storage": {"claimName": "results"}}
+
+
+class Pipeline(World):
+    """Of a stage of three partitions, and one of four that shuffles; its drivers tell of it what is so."""
+
+    def __init__(self, **spec: Any) -> None:
+        super().__init__(body=manifest(**({"recovery": STORED} | spec)))
+        self.run = Run(job("A*3 => m", "m ~> B*4")).submit()
+        self.settle()
+        self.driver_is(RUNNING)
+        self.settle()
+
+    def tell(self, recovery: Any = None) -> None:
+        self.hear(job_report(self.run.job_graph, self.run.graph.inventory(), {"A": 10.0, "B": 20.0}, recovery))
+
+    def hear(self, report: JobReport | None) -> None:
+        self.jobs[self.status.driver_info.pod_uid] = facts_of(report)
+        self.settle()
+
+    def lose_driver(self, status: dict[str, Any] | None = None) -> None:
+        self.driver_is(status or failed(137))
+        self.settle()
+        self.now += 600
+        self.settle()
+
+    def follow(self, recovery: Any = None) -> None:
+        """The next driver runs, and tells."""
+        self.driver_is(RUNNING)
+        self.settle()
+        self.tell(recovery)
+
+    def own_plan(self) -> Any:
+        """What the next driver does about it, by the store."""
+        return plan_of(self.run.graph, self.run.graph.handle(DriverLost("gone"), self.now))
+
+    @property
+    def last(self) -> RecoverySummary | None:
+        return self.status.recovery.last
+
+    @property
+    def recovering(self) -> tuple[str, str]:
+        found = self.status.condition("Recovering")
+        return (found.status, found.reason) if found is not None else ("", "")
+
+    def messages(self, reason: str) -> list[str]:
+        return [message for _, said, message in self.said if said == reason]
+
+
+def half_done(**spec: Any) -> Pipeline:
+    """All of A, the shuffle, and two of B."""
+    world = Pipeline(**spec)
+    for name in ("A", "m", "B[0]", "B[1]"):
+        world.run.finish(name)
+    world.tell()
+    return world
+
+
+def test_the_status_shows_what_there_is():
+    world = half_done()
+    shown = [(one.name, one.partitions, one.finished, one.running) for one in world.status.recovery.stages]
+    assert shown == [("A", 3, 3, 0), ("m", 1, 1, 0), ("B", 4, 2, 2)]
+    report = job_of(world.status.recovery)
+    assert report is not None
+    assert report.inventory() == world.run.graph.inventory()
+
+
+@pytest.mark.requirement("S6-21", "S6-22", "S7-9")
+def test_the_loss_of_a_driver_is_planned_before_the_next_one_begins_and_confirmed_by_it():
+    world = half_done()
+    world.lose_driver()
+    assert world.state() is ApplicationState.SUBMITTED
+    assert world.last is not None
+    assert world.last.restarted == {"m": "0", "B": "0-3"}
+    assert (world.last.attempt, world.last.restarted_vertices, world.last.reused_partitions) == (2, 5, 3)
+    assert world.last.expected_task_seconds == 80
+    assert "SIGKILL" in world.last.cause
+    assert world.recovering == ("True", "RecoveryPlanned")
+    assert world.messages("RecoveryPlanned") == [
+        "attempt 2: m[0], B[0-3] again, 3 result partitions stay; some 80 task seconds are left"
+    ]
+    world.follow(world.own_plan())
+    assert world.state() is ApplicationState.RUNNING
+    assert world.last.as_planned is True
+    assert world.recovering == ("False", "Recovered")
+    assert world.messages("JobRecovered") == ["m[0], B[0-3] again, 3 result partitions stay"]
+
+
+def test_the_store_wins_over_the_plan_and_the_difference_is_told():
+    world = half_done()
+    world.run.loses("A/1")  # of which the operator has not heard
+    world.lose_driver()
+    world.follow(world.own_plan())
+    assert world.last is not None
+    assert world.last.as_planned is False
+    [said] = world.messages("JobRecovered")
+    assert said.endswith("; planned was: m[0], B[0-3] again, 3 result partitions stay")
+    assert world.last.restarted != {"m": "0", "B": "0-3"}
+
+
+def test_a_driver_that_begins_anew_says_so():
+    world = half_done()
+    world.lose_driver()
+    world.follow(None)
+    assert world.last is not None
+    assert world.last.as_planned is False
+    assert world.messages("JobRecovered") == ["the driver has found nothing to go on with, and begins anew"]
+
+
+def test_it_is_told_once():
+    world = half_done()
+    world.lose_driver()
+    world.follow(world.own_plan())
+    world.tell(None)
+    assert len(world.messages("JobRecovered")) == 1
+
+
+def test_where_the_store_does_not_outlive_the_driver_nothing_is_planned():
+    world = half_done(recovery={}, speculation={"enabled": True})
+    world.lose_driver()
+    assert world.last is None
+    assert world.recovering == ("", "")
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_what_runs_again_because_it_has_ended_begins_anew(suspended):
+    world = half_done(restartPolicy={"type": "Always"})
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    if suspended:
+        world.edit(suspend=True)
+        world.settle()
+        world.edit(suspend=False)
+    world.now += 600
+    world.settle()
+    assert (world.status.attempt, world.last, job_of(world.status.recovery)) == (2, None, None)
+
+
+def test_an_edited_program_is_another_job():
+    world = half_done()
+    world.edit(arguments=["other"])
+    world.settle()
+    world.lose_driver()  # before it has told anything
+    assert (world.status.attempt, world.last) == (3, None)
+
+
+def test_a_driver_that_is_lost_before_it_tells_changes_nothing_of_what_is_there():
+    world = half_done()
+    world.lose_driver()
+    first = world.last
+    world.lose_driver()
+    assert first is not None
+    assert world.last is not None
+    assert (world.last.attempt, world.last.restarted) == (3, first.restarted)
+
+
+def test_an_operator_that_begins_anew_plans_from_the_status():
+    world = half_done()
+    world.jobs.clear()
+    world.lose_driver()
+    assert world.last is not None
+    assert world.last.restarted == {"m": "0", "B": "0-3"}
+
+
+ENDS = {
+    "Completed": lambda world: world.driver_is(SUCCEEDED),
+    "Suspending": lambda world: world.edit(suspend=True),
+    "SpecEdited": lambda world: world.edit(arguments=["other"]),
+    "SpecInvalid": lambda world: (world.edit(image=None), world.driver_is(failed(1))),
+    "Error": lambda world: world.driver_is(failed(1)),
+}
+
+
+@pytest.mark.parametrize("reason", ENDS)
+def test_an_end_ends_the_recovery(reason):
+    world = half_done()
+    world.lose_driver()
+    world.driver_is(RUNNING)
+    world.settle()
+    assert world.recovering == ("True", "RecoveryPlanned")
+    ENDS[reason](world)
+    world.settle()
+    assert world.recovering == ("False", reason)
+
+
+def test_a_job_that_has_become_too_large_is_not_waited_for():
+    world = half_done()
+    world.lose_driver()
+    world.driver_is(RUNNING)
+    world.settle()
+    world.hear(None)
+    assert world.recovering == ("False", "NotTold")
+    world.lose_driver()
+    assert world.last is not None
+    assert world.last.attempt == 2
+
+
+def test_a_driver_may_tell_of_a_state_that_no_job_comes_to():
+    """A driver is user code."""
+    world = half_done()
+    odd = {"reached": "WAITING", "awaited": True, "missing": True, "version": 9, "subtasks": [[0, 3]]}
+    vertices = [{"name": name, "parallelism": 4, "groups": [odd]} for name in "AB"]
+    edge = {"producer": "A", "consumer": "B", "kind": "EPHEMERAL", "pattern": "ALL_TO_ALL", "held": [[0, 3]]}
+    world.hear(JobReport.model_validate_json(json.dumps({"name": "j", "vertices": vertices, "edges": [edge]})))
+    world.lose_driver()
+    assert (world.state(), world.status.attempt) == (ApplicationState.SUBMITTED, 2)
+
+
+def test_the_status_stays_small_whatever_is_told():
+    world = half_done()
+    vertices = [
+        {"name": f"{number:0>250}", "parallelism": 100, "groups": [{"reached": "DEPLOYED", "subtasks": [[0, 99]]}]}
+        for number in range(500)
+    ]
+    report = JobReport.model_validate_json(json.dumps({"name": "j", "vertices": vertices}))
+    world.hear(report)
+    assert len(world.status.recovery.stages) == 200
+    assert world.status.recovery.job == {}
+    plan = planned(report, CORE, 2, "gone", 0.0)
+    assert plan is not None
+    assert (len(plan.restarted), plan.restarted_vertices) == (200, 50_000)
+    assert len(world.status.model_dump_json()) < 512 * 1024
+
+
+def test_an_inventory_that_somebody_has_changed_is_not_believed():
+    world = half_done()
+    recovery = world.status.recovery
+    for wrong in ({"name": 1}, {**recovery.job, "vertices": [{"name": "A", "parallelism": 0}]}):
+        assert job_of(recovery.model_copy(update={"job": wrong})) is None
+    world.jobs.clear()
+    fewer = {**recovery.job, "vertices": [{**one, "parallelism": 1} for one in recovery.job["vertices"]]}
+    world.status = world.status.model_copy(update={"recovery": recovery.model_copy(update={"job": fewer})})
+    world.lose_driver()
+    assert (world.state(), world.status.attempt) == (ApplicationState.SUBMITTED, 2)
+    assert world.last is None

@@ -1,0 +1,68 @@
+"""An inventory says enough of a job: a graph restored from it plans as the one that it was taken from."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rekindle.core.events import DriverLost
+from rekindle.core.graph import ExecutionGraph
+from rekindle.core.inventory import JobInventory, ranges_of, subtasks_of
+from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost, plan_of
+from tests.unit.core.dsl import Run, job
+from tests.unit.core.test_replay import play, rolls_of_dice, runs
+
+
+def restored(run: Run, inventory: JobInventory) -> ExecutionGraph:
+    """A graph of the same job, with the same options."""
+    new = ExecutionGraph(run.job_graph, **run.options)
+    new.restore(inventory)
+    return new
+
+
+@given(st.sets(st.integers(0, 40)))
+def test_ranges_are_the_subtasks_in_as_few_pairs_as_there_can_be(subtasks):
+    ranges = ranges_of(subtasks)
+    assert list(subtasks_of(ranges)) == sorted(subtasks)
+    assert all(later - last > 1 for (_, last), (later, _) in pairwise(ranges))
+
+
+@pytest.mark.requirement("S7-9", "S7-12", "S6-22")
+@given(run=runs(), rolls=rolls_of_dice)
+def test_the_plan_for_a_lost_driver_is_the_job_masters_own(run, rolls):
+    """Whatever has happened to the job."""
+    play(run, rolls)
+    inventory = run.graph.inventory()
+    again = restored(run, inventory)
+    assert again.inventory() == inventory
+    again.validate_state()
+    planned = plan_driver_lost(again, "gone", run.now)
+    assert planned == plan_of(run.graph, run.graph.handle(DriverLost("gone"), run.now))
+
+
+@pytest.mark.requirement("S7-2", "S7-4")
+def test_a_plan_tells_what_begins_again_what_stays_and_what_is_left():
+    """Two stages that shuffle: the first is stored, and of the second's four partitions two are."""
+    run = Run(job("A*3 => m", "m ~> B*4 => C*2")).submit()
+    for name in ("A[0]", "A[1]", "A[2]", "m[0]", "B[0]", "B[2]"):
+        run.finish(name)
+    plan = plan_driver_lost(restored(run, run.graph.inventory()), "gone", run.now)
+    assert plan == RecoveryPlan({"m": ((0, 0),), "B": ((0, 3),)}, 3, {"m": 1, "B": 4, "C": 2})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda old: {"X": old["A"]}, "X is no vertex of job graph test"),
+        (lambda old: {"B": old["A"]}, "subtasks 0 to 2 of B, which has 2"),
+    ],
+)
+def test_an_inventory_of_another_job_is_refused_by_name(change, said):
+    run = Run(job("A*3 => B*2")).submit()
+    run.finish("A")
+    inventory = JobInventory(change(run.graph.inventory().groups))
+    with pytest.raises(ValueError, match=said):
+        restored(run, inventory)
