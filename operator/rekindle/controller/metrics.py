@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from rekindle.api.application_status import SpeculationStatus
+from rekindle.api.application_status import RecoverySummary, SpeculationStatus
 from rekindle.controller.resources import Key
 
 Tally = Callable[[], Mapping[tuple[str, str], int]]
@@ -127,6 +127,14 @@ class Metrics:
         self._speculation.facts = speculation
         self._applications.tally = tally
         self._queue_depth.set_function(queue_depth)
+
+    def count_recovery(self, namespace: str, before: RecoverySummary | None, after: RecoverySummary | None) -> None:
+        """Of a status that has become another one: once its driver has told what it did."""
+        if after is None or after.as_planned is None or (before is not None and before.as_planned is not None):
+            return
+        self.recoveries.labels(namespace, str(after.as_planned).lower()).inc()
+        self.recovered_partitions.labels(namespace, "reused").inc(after.reused_partitions)
+        self.recovered_partitions.labels(namespace, "rerun").inc(after.restarted_vertices)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

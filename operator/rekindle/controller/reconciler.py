@@ -8,7 +8,7 @@ be taken twice.
 import logging
 from dataclasses import replace
 
-from rekindle.api.application_status import ApplicationStatus, RecoverySummary
+from rekindle.api.application_status import ApplicationStatus
 from rekindle.controller.children import Children, DigestOf
 from rekindle.controller.decision import (
     CleanUp,
@@ -127,19 +127,11 @@ class Reconciler:
             state = entered.state.value
             self._metrics.transitions.labels(body["metadata"]["namespace"], state, entered.reason).inc()
             log.info("attempt %d: %s, %s: %s", entered.attempt, state, entered.reason, entered.message)
-        self._count_recovery(body["metadata"]["namespace"], before.recovery.last, after.recovery.last)
+        self._metrics.count_recovery(body["metadata"]["namespace"], before.recovery.last, after.recovery.last)
         for said in decision.events:
             self._events.record(body, said)
             if said.type == "Warning":
                 log.warning("%s: %s", said.reason, said.message)
-
-    def _count_recovery(self, namespace: str, before: RecoverySummary | None, after: RecoverySummary | None) -> None:
-        """Once its driver has told what it did."""
-        if after is None or after.as_planned is None or (before is not None and before.as_planned is not None):
-            return
-        self._metrics.recoveries.labels(namespace, str(after.as_planned).lower()).inc()
-        self._metrics.recovered_partitions.labels(namespace, "reused").inc(after.reused_partitions)
-        self._metrics.recovered_partitions.labels(namespace, "rerun").inc(after.restarted_vertices)
 
     async def _write(self, body: Object, status: ApplicationStatus) -> Object:
         """Store the status if it changed. Raises Taken where the application has changed meanwhile."""

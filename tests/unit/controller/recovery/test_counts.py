@@ -1,0 +1,35 @@
+"""What the metrics count of recoveries."""
+
+from __future__ import annotations
+
+from rekindle.api.application_status import RecoverySummary
+from rekindle.controller.metrics import Metrics
+
+PLANNED = RecoverySummary(attempt=2, restarted_vertices=9, reused_partitions=3)
+DONE = PLANNED.model_copy(update={"as_planned": True, "restarted_vertices": 5})
+
+
+def counted(*changes: tuple[RecoverySummary | None, RecoverySummary | None]) -> set[str]:
+    metrics = Metrics()
+    for before, after in changes:
+        metrics.count_recovery("team", before, after)
+    lines = metrics.text().decode().splitlines()
+    return {line for line in lines if line.startswith(("rekindle_recover",)) and "_total{" in line}
+
+
+def test_a_recovery_counts_once_with_what_its_driver_did():
+    assert counted((None, PLANNED), (PLANNED, DONE), (DONE, DONE)) == {
+        'rekindle_recoveries_total{as_planned="true",namespace="team"} 1.0',
+        'rekindle_recovered_partitions_total{namespace="team",what="reused"} 3.0',
+        'rekindle_recovered_partitions_total{namespace="team",what="rerun"} 5.0',
+    }
+
+
+def test_the_next_one_counts_too():
+    other = DONE.model_copy(update={"attempt": 3, "as_planned": False})
+    counts = counted((PLANNED, DONE), (DONE, PLANNED), (PLANNED, other))
+    assert 'rekindle_recoveries_total{as_planned="false",namespace="team"} 1.0' in counts
+
+
+def test_what_is_no_pipeline_counts_nothing():
+    assert counted((None, None)) == set()
