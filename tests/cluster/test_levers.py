@@ -15,6 +15,7 @@ from tests.kind.kubectl import kubectl
 pytestmark = [pytest.mark.timeout(600)]
 
 SLOW = ("1000", "3", "8")
+SOME = {"resources": {"requests": {"storage": "1Gi"}}}
 
 
 def test_an_executor_that_is_evicted_or_killed_is_replaced_and_the_driver_goes_on(application):
@@ -124,6 +125,12 @@ def test_a_node_that_was_deleted_is_gone_for_good(application):
             {"driver": {"env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": "none", "key": "k"}}}]}},
             ("CreateContainerConfigError",),
             'secret "none" not found',
+        ),
+        (
+            "no-class",
+            {"recovery": {"storage": {"claimTemplate": {"storageClassName": "none", **SOME}}}},
+            ("Unschedulable",),
+            "(class none, ReadWriteMany, 1Gi) of spec.recovery.storage is Pending",
         ),
     ],
 )

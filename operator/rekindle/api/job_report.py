@@ -83,7 +83,6 @@ class JobReport(Wire):
     vertices: Annotated[tuple[WireVertex, ...], Field(max_length=_MOST_VERTICES, strict=False)]
     edges: Annotated[tuple[WireEdge, ...], Field(max_length=_MOST_EDGES, strict=False)] = ()
     released: Annotated[tuple[_Name, ...], Field(max_length=_MOST_VERTICES, strict=False)] = ()
-    failed: bool = False
     recovery: WireRecovery | None = None
 
     @model_validator(mode="after")
@@ -118,7 +117,6 @@ class JobReport(Wire):
             {one.name: tuple(_group(group) for group in one.groups) for one in self.vertices if one.groups},
             {_edge(one): one.held for one in self.edges if one.held},
             frozenset(self.released),
-            self.failed,
         )
 
 
@@ -170,7 +168,6 @@ def job_report(
                 for edge in graph.edges
             ),
             released=tuple(sorted(inventory.released)),
-            failed=inventory.failed,
             recovery=_wire_recovery(recovery) if recovery is not None else None,
         )
     except ValidationError:

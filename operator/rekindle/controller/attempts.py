@@ -76,7 +76,7 @@ def completed(view: View, status: ApplicationStatus, driver: DriverFacts) -> Dec
     done = status.model_copy(update={"termination_time": format_time(view.now)})
     done = enter(done, ApplicationState.COMPLETED, view.now, "Completed", driver.message)
     done = with_condition(done, "Succeeded", "True", view.now, "Completed", driver.message)
-    done = without_job(end_recovery(done, view.now, "Completed"))
+    done = end_recovery(done, view.now, "Completed")
     return Decision(done, (*ending(view), CleanUp(done.attempt)), delay=0.0).saying(
         "Normal", "SparkApplicationCompleted", driver.message
     )

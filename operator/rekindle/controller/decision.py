@@ -91,6 +91,9 @@ class View:
     status_problem: str = ""
     """Why the stored status cannot be read."""
 
+    unbound_claims: Sequence[str] = ()
+    """Why claims of the store cannot be mounted, while the driver waits for a volume."""
+
     suspend: bool = False
     """`spec.suspend`, also of a spec that cannot be used."""
 

@@ -34,16 +34,17 @@ def _pending(view: View, status: ApplicationStatus, driver: DriverFacts) -> Deci
     assert view.application is not None
     limit = view.application.spec.timeouts.driver_start
     left = driver.created + limit - view.now
+    message = "; ".join([driver.message, *view.unbound_claims])
     if left <= 0:
-        what = f"the driver did not start within {limit:g} s (spec.timeouts.driverStart): {driver.message}"
+        what = f"the driver did not start within {limit:g} s (spec.timeouts.driverStart): {message}"
         return failed(view, status, FailureCause.INFRASTRUCTURE, "DriverStartTimedOut", what)
     waiting = driver.reason != "DriverPending"
     before = status.application_state.error_message
-    status = with_error(status, driver.message if waiting else "")
+    status = with_error(status, message if waiting else "")
     told = status.application_state.error_message == before
-    status = with_condition(status, "DriverRunning", "False", view.now, driver.reason, driver.message)
+    status = with_condition(status, "DriverRunning", "False", view.now, driver.reason, message)
     decision = Decision(status, delay=left)
-    return decision.saying("Warning", driver.reason, driver.message) if waiting and not told else decision
+    return decision.saying("Warning", driver.reason, message) if waiting and not told else decision
 
 
 def _started(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:

@@ -16,10 +16,20 @@ from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.reading import SpecReader, parse_status
 from rekindle.controller.recovery.job_facts import JobFacts
-from rekindle.controller.resources import NODE, POD, Key, Object, is_owned_by, labels_of, uid_of
+from rekindle.controller.resources import (
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    Key,
+    Object,
+    is_owned_by,
+    labels_of,
+    uid_of,
+)
 from rekindle.controller.submission import names as labels
 from rekindle.controller.submission.driver_pod import CONTAINER
 from rekindle.controller.submission.names import AttemptNames
+from rekindle.controller.submission.storage import claim_names, why_unbound
 from rekindle.controller.text import plain
 
 log = logging.getLogger(__name__)
@@ -79,6 +89,7 @@ class Observer:
                 Key(view.namespace, view.name), status.driver_info.pod_uid, driver is None or driver.has_ended
             ),
             log_tail=await self._log_tail(view, driver),
+            unbound_claims=await self._unbound_claims(view, names, driver),
         )
 
     async def _driver(self, view: View, names: AttemptNames) -> DriverFacts | None:
@@ -111,6 +122,20 @@ class Observer:
         pods = self.drivers(view.namespace, view.uid)
         found = [await self._facts(pod) for pod in pods if driver is None or uid_of(pod) != driver.pod_uid]
         return [facts for facts in found if not facts.proven_gone]
+
+    async def _unbound_claims(self, view: View, names: AttemptNames, driver: DriverFacts | None) -> list[str]:
+        """Of a driver that is not placed for want of a volume. One that is made for whoever comes first is unbound for
+        other reasons too."""
+        if view.application is None or driver is None or driver.phase is not DriverPhase.PENDING:
+            return []
+        if driver.node_name or "volume" not in driver.message.lower():
+            return []
+        found = []
+        for name in claim_names(view.application.spec, names):
+            claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, name)
+            if (why := why_unbound(name, claim)) is not None:
+                found.append(why)
+        return found
 
     def drivers(self, namespace: str, uid: str) -> list[Object]:
         """All driver pods of an application; in its namespace and owned by it, for labels can be forged."""

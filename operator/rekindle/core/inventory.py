@@ -68,13 +68,11 @@ class JobInventory:
         groups: by job vertex; subtasks that are in none wait, of version 1.
         held: finished subtasks that restart if what they read comes out differently, by exchange.
         released: job vertices whose results were given up.
-        failed: the job has failed, and waits for a driver that tries again.
     """
 
     groups: Mapping[str, tuple[Group, ...]] = field(default_factory=dict)
     held: Mapping[JobEdge, Ranges] = field(default_factory=dict)
     released: frozenset[str] = frozenset()
-    failed: bool = False
 
 
 def ranges_of(subtasks: Iterable[int]) -> Ranges:
@@ -104,7 +102,6 @@ def take_inventory(state: JobState) -> JobInventory:
         {name: some for name, some in groups.items() if some},
         {edge: ranges_of(subtasks) for edge, subtasks in state.sparing.held.items()},
         frozenset(state.recovery.released),
-        state.failed,
     )
 
 
@@ -114,7 +111,6 @@ def restore(state: JobState, inventory: JobInventory) -> None:
     Raises ValueError for a vertex, an exchange or a subtask that is not of the job.
     """
     state.submitted = state.changed = True
-    state.failed = inventory.failed
     awaited: dict[str, dict[int, str]] = {}
     for name, groups in inventory.groups.items():
         if name not in state.job_graph:

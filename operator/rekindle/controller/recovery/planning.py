@@ -15,7 +15,6 @@ from rekindle.api.job_report import JobReport, WireRecovery
 from rekindle.api.settings import CoreOptions
 from rekindle.controller.clock import format_time
 from rekindle.controller.recovery.job_facts import MOST_STAGES, count
-from rekindle.core.execution import InvariantViolation
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.inventory import Ranges
 from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost
@@ -34,16 +33,16 @@ def job_of(recovery: RecoveryStatus) -> JobReport | None:
 
 
 def planned(job: JobReport, options: CoreOptions, attempt: int, cause: str, now: float) -> RecoverySummary | None:
-    """What the loss of the driver costs, as the next one, of that attempt, will find it. None where its inventory
-    contradicts itself: a driver is user code."""
-    graph = ExecutionGraph(
-        job.job_graph(), speculation=options.speculation, failover=options.failover, blocklist=options.blocklist
-    )
+    """What the loss of the driver costs, as the next one, of that attempt, will find it. None where nobody can tell: a
+    plan is for people, and what a driver has told must not keep the next one from beginning."""
     try:
+        graph = ExecutionGraph(
+            job.job_graph(), speculation=options.speculation, failover=options.failover, blocklist=options.blocklist
+        )
         graph.restore(job.inventory())
         plan = plan_driver_lost(graph, cause, now)
-    except (ValueError, LookupError, InvariantViolation) as problem:
-        log.warning("no recovery can be planned: %s", problem)
+    except Exception:
+        log.exception("no recovery can be planned")
         return None
     return RecoverySummary(
         attempt=attempt,

@@ -37,6 +37,27 @@ def store_claims(spec: SparkApplicationSpec, names: AttemptNames, owner: Object)
     return [{"metadata": {"name": one.claim, **shared}, "spec": wanted} for one in _volumes(spec, names)]
 
 
+def claim_names(spec: SparkApplicationSpec, names: AttemptNames) -> list[str]:
+    """The claims that its pods mount, whoever made them."""
+    return [one.claim for one in _volumes(spec, names)]
+
+
+def why_unbound(name: str, claim: Object | None) -> str | None:
+    """Why no pod can mount that claim yet; None where pods can."""
+    if claim is None:
+        return f"claim {name} is not there (spec.recovery.storage)"
+    phase, spec = (claim.get("status") or {}).get("phase") or "Pending", claim["spec"]
+    if phase == "Bound":
+        return None
+    asked = (
+        f"class {spec['storageClassName']}" if spec.get("storageClassName") else "no class",
+        "/".join(spec.get("accessModes") or ()),
+        ((spec.get("resources") or {}).get("requests") or {}).get("storage", ""),
+    )
+    told = f"`kubectl describe pvc {name}` tells why"
+    return f"claim {name} ({', '.join(asked)}) of spec.recovery.storage is {phase}; {told}"
+
+
 def mount_store(pod: Object, container: Object, spec: SparkApplicationSpec, names: AttemptNames) -> None:
     """Have a pod of the application mount it, if it has one."""
     if volumes := _volumes(spec, names):

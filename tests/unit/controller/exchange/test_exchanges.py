@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rekindle.api.job_report import job_report
+from rekindle.api.job_report import JobReport, job_report
 from rekindle.api.operator_exchange import Wish, encode, wished
 from rekindle.controller.blocks.settings import BlockMode
 from rekindle.controller.exchange import client as client_module
@@ -89,12 +89,12 @@ def exchanging(
     before_work(monkeypatch, prepared)
 
 
-def answered(endpoint: ExchangeEndpoint, *wishes: Wish) -> None:
+def answered(endpoint: ExchangeEndpoint, *wishes: Wish, job: JobReport | None = None) -> None:
     """The job master has prepared this, and does so again for each request that it takes up."""
 
     def take_up() -> None:
         number = endpoint.request.number if endpoint.request is not None else 0
-        endpoint.answer = encode(wished(list(wishes), excludes=True, number=number))
+        endpoint.answer = encode(wished(list(wishes), excludes=True, number=number, job=job))
 
     endpoint._heard = take_up
     take_up()
@@ -134,7 +134,7 @@ def test_what_is_told_of_a_job_is_heard_also_where_nobody_looks_for_slow_tasks(m
     report = job_report(run.job_graph, run.graph.inventory(), {})
 
     async def case(stage: Exchanging, endpoint: ExchangeEndpoint) -> None:
-        endpoint.answer = encode(wished([Wish(node="n1", seconds=20.0, cause="slow")], excludes=True, job=report))
+        answered(endpoint, Wish(node="n1", seconds=20.0, cause="slow"), job=report)
         driver = next(one for one in stage.server.all(POD) if one["metadata"]["name"] == "pi-driver")
         await until(lambda: stage.jobs.of(KEY, driver["metadata"]["uid"]) == facts_of(report))
         if not spec:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from rekindle.api.application_status import ApplicationState, RecoverySummary
-from rekindle.api.job_report import JobReport, job_report
+from rekindle.api.application_status import MOST_COUNTED, ApplicationState, RecoverySummary
+from rekindle.api.job_report import MOST_SUBTASKS, JobReport, job_report
+from rekindle.api.quantities import YEAR
 from rekindle.api.settings import RekindleSettings
+from rekindle.controller.recovery import planning
 from rekindle.controller.recovery.job_facts import facts_of
 from rekindle.controller.recovery.planning import job_of, planned
 from rekindle.core.events import DriverLost
+from rekindle.core.execution import InvariantViolation
+from rekindle.core.inventory import Alike, Group, JobInventory, Ranges, Reached, ranges_of
+from rekindle.core.job_graph import ResultKind
 from rekindle.core.recovery_plan import plan_of
 from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest
 from tests.unit.core.dsl import Run, job
+from tests.unit.core.test_failover_oracle import graphs
 
 CORE = RekindleSettings().to_core()
 STORED = {"storage": {"claimName": "results"}}
@@ -164,6 +173,18 @@ def test_an_edited_program_is_another_job():
     assert (world.status.attempt, world.last) == (3, None)
 
 
+def test_what_the_driver_of_an_edited_program_tells_confirms_no_plan():
+    world = half_done()
+    world.lose_driver()
+    world.edit(arguments=["other"])
+    world.settle()
+    world.follow(None)
+    assert world.status.attempt == 3
+    assert world.last is not None
+    assert (world.last.attempt, world.last.as_planned) == (2, None)
+    assert world.messages("JobRecovered") == []
+
+
 def test_a_driver_that_is_lost_before_it_tells_changes_nothing_of_what_is_there():
     world = half_done()
     world.lose_driver()
@@ -226,6 +247,44 @@ def test_a_driver_may_tell_of_a_state_that_no_job_comes_to():
     assert (world.state(), world.status.attempt) == (ApplicationState.SUBMITTED, 2)
 
 
+@st.composite
+def reports(draw: st.DrawFn) -> JobReport:
+    """Any that is taken, whatever no job comes to."""
+    graph = draw(graphs())
+    graph = replace(graph, edges=tuple(one for one in graph.edges if one.kind is not ResultKind.PIPELINED))
+
+    def some(count: int) -> Ranges:
+        return ranges_of(draw(st.sets(st.integers(0, count - 1))))
+
+    alike = st.builds(Alike, st.sampled_from(Reached), st.integers(1, 3), st.booleans(), st.booleans(), st.booleans())
+    groups = {}
+    for vertex in graph.vertices:
+        of_subtask = draw(st.lists(alike, min_size=vertex.parallelism, max_size=vertex.parallelism))
+        groups[vertex.name] = tuple(Group(one, ((place, place),)) for place, one in enumerate(of_subtask))
+    held = {edge: one for edge in graph.edges if (one := some(graph.vertex(edge.consumer).parallelism))}
+    released = frozenset(draw(st.sets(st.sampled_from(graph.order))))
+    report = job_report(graph, JobInventory(groups, held, released), {})
+    assume(report is not None)
+    assert report is not None
+    return report
+
+
+@given(reports())
+def test_of_whatever_a_driver_tells_there_is_a_plan_or_none(report):
+    plan = planned(report, CORE, 2, "gone", 0.0)
+    assert plan is None or plan.restarted_vertices <= sum(one.parallelism for one in report.vertices)
+
+
+def test_where_nothing_can_be_planned_the_next_driver_begins_all_the_same(monkeypatch):
+    def broken(*_: object) -> None:
+        raise InvariantViolation("it contradicts itself")
+
+    world = half_done()
+    monkeypatch.setattr(planning, "plan_driver_lost", broken)
+    world.lose_driver()
+    assert (world.state(), world.status.attempt, world.last) == (ApplicationState.SUBMITTED, 2, None)
+
+
 def test_the_status_stays_small_whatever_is_told():
     world = half_done()
     vertices = [
@@ -240,6 +299,14 @@ def test_the_status_stays_small_whatever_is_told():
     assert plan is not None
     assert (len(plan.restarted), plan.restarted_vertices) == (200, 50_000)
     assert len(world.status.model_dump_json()) < 512 * 1024
+
+
+def test_what_is_left_may_take_longer_than_a_status_can_say():
+    vertex = {"name": "A", "parallelism": MOST_SUBTASKS, "seconds": YEAR}
+    report = JobReport.model_validate_json(json.dumps({"name": "j", "vertices": [vertex]}))
+    plan = planned(report, CORE, 2, "gone", 0.0)
+    assert plan is not None
+    assert plan.expected_task_seconds == MOST_COUNTED
 
 
 def test_an_inventory_that_somebody_has_changed_is_not_believed():
