@@ -248,6 +248,17 @@ def test_a_pipeline_that_changed_is_refused_by_name_and_the_store_left_as_it_is(
     assert before == sorted(str(path) for path in (tmp_path / "store").rglob("*.parquet"))
 
 
+@pytest.mark.requirement("S7-5")
+def test_a_stage_whose_code_has_changed_is_made_again_where_that_is_wanted_and_no_other(spark, tmp_path):
+    fail_once(spark, tmp_path)
+    changed = pipeline_of(tmp_path / "out", lambda numbers: numbers.where("id > 3"))
+    wanted = {"recovery.changedStages": "rerun"}
+    result = changed.run(spark, store=tmp_path / "store", options=wanted)
+    assert (result.report["run"], result.report["drivers"]) == (1, 2)
+    assert {one["name"]: one["rerun"] for one in result.report["stages"]}["numbers"] == 0
+    assert spark.read.parquet(str(tmp_path / "out")).where("id <= 3").count() == 0
+
+
 @pytest.mark.requirement("S7-31", "S7-32")
 def test_the_store_of_another_pipeline_is_refused(spark, tmp_path):
     fail_once(spark, tmp_path)

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from rekindle.api.operator_exchange import PATH, ExchangeAnswer, ExchangeRequest, WireBlock, decode, encode
+from rekindle.controller.recovery.job_facts import facts_of
 from rekindle.local.cluster import ClusterShape, LocalCluster
 from rekindle.local.watchdog import Watchdog
 from tests.spark.asked_driver import Driver, until
@@ -105,7 +106,11 @@ def test_a_node_that_the_operator_blocks_gets_no_task_until_it_is_unblocked(driv
     until(lambda: len(started_after(driver, since)) >= 10)
     assert executors[blocked] not in started_after(driver, since)
     answer = post(port, ExchangeRequest(blocks=(block,), nodes=nodes))
-    assert answer == ExchangeAnswer(wishes=(), excludes=True)
+    assert (answer.wishes, answer.excludes) == ((), True)
+    assert answer.job is not None
+    stages = facts_of(answer.job).stages
+    assert [(one.name, one.partitions) for one in stages] == [("numbers.map", 1), ("numbers", 300), ("sleeps", 300)]
+    assert sum(one.finished + one.running for one in stages) >= 10
 
     post(port, ExchangeRequest(blocks=(), nodes=nodes))
     until(lambda: executors[blocked] in started_after(driver, since))

@@ -57,6 +57,7 @@ _DEFINITIONS: dict[Kind, _Definition] = {
             _column("Executors", ".status.executors.running", "integer"),
             _AGE,
             _column("Node", ".status.driverInfo.nodeName", wide=True),
+            _column("Recovering", ".status.conditions[?(@.type=='Recovering')].status", wide=True),
             _column("Suspend", ".spec.suspend", "boolean", wide=True),
             _column("Message", ".status.applicationState.errorMessage", wide=True),
         ),

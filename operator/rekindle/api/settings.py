@@ -159,6 +159,10 @@ class RecoverySpec(ApiModel):
     run_history_limit: int = Field(default=10, ge=1)
     """Runs, the newest among them, whose journal and manifests are kept for those who ask what happened."""
 
+    changed_stages: Literal["refuse", "rerun"] | None = None
+    """What becomes of stages whose code has changed since an unfinished run began: `refuse` ends the next driver with
+    an error, `rerun` makes them again, with all that was made of them. Unset: `rerun` with `storage`, else `refuse`."""
+
     lease_seconds: float = Field(default=10.0, gt=0)
     """Seconds: a second run on the same store is refused while the first renewed its lease within this time."""
 

@@ -143,8 +143,8 @@ class SparkApplicationSpec(ApiModel):
     """What the batch scheduler is told."""
 
     time_to_live_seconds: OnKubernetes[int | None] = Field(default=None, ge=0, le=YEAR)
-    """Seconds after its end at which the application is deleted, with its pods and their logs; stored results
-    stay. Unset: never."""
+    """Seconds after its end at which the application is deleted, with its pods, their logs, and the claims of
+    `recovery.storage.claimTemplate`; results elsewhere stay. Unset: never."""
 
     spark_ui_options: OnKubernetes[SparkUIOptions | None] = Field(default=None, alias="sparkUIOptions")
     """The service and the ingress in front of Spark's UI."""

@@ -10,14 +10,13 @@ from pydantic import ValidationError
 
 from rekindle.api.application_status import ApplicationStatus
 from rekindle.api.model import problems
-from rekindle.api.settings import RekindleSettings, SettingsError
+from rekindle.api.settings import CONF_PREFIX, RekindleSettings, SettingsError
 from rekindle.api.spark_application import SparkApplication
 from rekindle.api.unsupported import refusals
 from rekindle.controller.resources import Object, uid_of
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.objects import attempt_objects
 from rekindle.controller.submission.properties import OWNED
-from rekindle.controller.submission.storage import STORE
 
 _NOT_OF_AN_ATTEMPT = ("suspend", "timeToLiveSeconds", "restartPolicy", "timeouts")
 """Fields whose edit leaves a running attempt alone."""
@@ -144,8 +143,11 @@ def _conflicts(application: SparkApplication) -> list[str]:
         for prefix, field in _TYPED.items()
         if key == prefix or (prefix.endswith(".") and key.startswith(prefix))
     ]
-    if spec.recovery.storage is not None and STORE in spec.spark_conf:
-        found.append(f"spec.sparkConf.{STORE}: spec.recovery.storage says where results are stored; remove one")
+    of_store = ("store", "volumes") if spec.recovery.storage is not None else ()
+    for name in (*of_store, "fencing", "fencingTimeoutSeconds"):
+        if (key := f"{CONF_PREFIX}recovery.{name}") in spec.spark_conf:
+            better = "spec.recovery.storage is the store" if name == "store" else f"write spec.recovery.{name}"
+            found.append(f"spec.sparkConf.{key}: it shapes pods, or decides about them; {better}")
     image = spec.image or spec.spark_conf.get("spark.kubernetes.container.image")
     for role, own in (("driver", spec.driver.image), ("executor", spec.executor.image)):
         if not (own or image or spec.spark_conf.get(f"spark.kubernetes.{role}.container.image")):

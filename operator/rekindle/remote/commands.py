@@ -130,7 +130,9 @@ def _submit(options: argparse.Namespace) -> int:
         name, namespace = body["metadata"]["name"], body["metadata"]["namespace"]
         if applications.has_ended(body):
             print(
-                f"rekindle: {namespace}/{name} is unchanged and has ended: delete it to run it again", file=sys.stderr
+                f"rekindle: {namespace}/{name} is unchanged and has ended: edit its spec to go on from what is stored, "
+                "or delete it, and the claims that were made for it, to begin anew",
+                file=sys.stderr,
             )
             return 1
         print(f"submitted {namespace}/{name}", flush=True)

@@ -98,6 +98,7 @@ def _run(
         lease_seconds=settings.recovery.lease_seconds,
         history=settings.recovery.run_history_limit,
         takeover=conf.get(DRIVER_TAKEOVER, "false") == "true",
+        reruns_changed=settings.recovery.changed_stages == "rerun",
         say=_say,
     )
     previous = _interrupt_on_sigterm()

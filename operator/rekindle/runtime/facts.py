@@ -16,16 +16,18 @@ class RunFacts:
 
     Attributes:
         events: (event, time), in order: the core replays them.
-        fingerprints: stage -> fingerprint of its code, as of the run's start.
+        fingerprints: stage -> fingerprint of its code, as the last driver knew it.
+        shape: of the job graph that the events are about.
         schemas: stage -> schema (Spark's JSON) of its stored result.
         plans: stage -> digest of the values in its last plan.
         drivers: how many drivers have worked on this run.
         finished: the run is complete, with its sinks published.
-        reruns: stage -> who asked that it be made again, and no driver has yet.
+        reruns: stage -> why it is to be made again, and no driver has yet.
     """
 
     events: list[tuple[Event, float]] = field(default_factory=list)
     fingerprints: dict[str, str] = field(default_factory=dict)
+    shape: str = ""
     schemas: dict[str, str] = field(default_factory=dict)
     plans: dict[str, str] = field(default_factory=dict)
     drivers: int = 0
@@ -61,12 +63,16 @@ def _add(facts: RunFacts, record: Record) -> None:
         match record["note"]:
             case "RunStarted":
                 facts.fingerprints = dict(record["fingerprints"])
+                facts.shape = str(record.get("shape", ""))
+            case "StagesChanged":
+                facts.fingerprints = dict(record["fingerprints"])
+                facts.reruns.update(dict.fromkeys(record["stages"], "its code has changed"))
             case "DriverStarted":
                 facts.drivers += 1
             case "StagePlanned":
                 facts.schemas[record["stage"]] = record["schema"]
                 facts.plans[record["stage"]] = record.get("values", "")
             case "RerunRequested":
-                facts.reruns[record["stage"]] = record["by"]
+                facts.reruns[record["stage"]] = f"asked for by {record['by']}"
             case "RunFinished":
                 facts.finished = True

@@ -136,8 +136,8 @@ class JobMaster:
             if stage.name in self.state.schemas:  # else nobody could read it
                 self._observer.see_commits(stage, now)
         self._observer.see_missing_data(self.state.finished_and_needed(), now)
-        for name, who in self.state.open_run.facts.reruns.items():
-            self.state.see(ev.RerunRequested(name, f"asked for by {who}"), now)
+        for name, why in self.state.open_run.facts.reruns.items():
+            self.state.see(ev.RerunRequested(name, why), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
         self.state.resumed = plan_of(self.state.core, self.state.actions)
 

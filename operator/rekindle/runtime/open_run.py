@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -11,8 +12,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rekindle.core.options import SpeculationOptions
+from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fingerprint import stage_fingerprint
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.facts import RunFacts, fold
@@ -46,6 +50,7 @@ def open_run(
     lease_seconds: float,
     history: int,
     takeover: bool,
+    reruns_changed: bool,
     say: Callable[[str], None],
 ) -> OpenRun:
     """Open `store` for `graph`: go on with its last run, or begin a new one if that has finished.
@@ -53,6 +58,8 @@ def open_run(
     Args:
         history: how many runs the store keeps the record of, this one among them.
         takeover: the last driver is proven gone; its lease need not run out.
+        reruns_changed: whether stages whose code has changed since the run began are made again, and what was made
+            from them; otherwise that is an error.
 
     Raises:
         StoreRefused: another application's store, a newer format, in use, damaged, or the pipeline's code
@@ -69,6 +76,7 @@ def open_run(
     )
     try:
         run = _open_latest(store, graph, writer, lease, identity)
+        _see_changes(run, graph, reruns_changed, say)
         _forget(store, run.layout, history, say)
     except BaseException:
         lease.release()
@@ -107,14 +115,12 @@ def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, 
         layout = RunLayout(number + 1, volumes)
         journal, facts = Journal(store, layout, writer), RunFacts()
     name = f"{identity['id']}/{layout.number}"
-    if facts.fingerprints:
-        _check_unchanged(graph, facts)
-    elif store.holds(layout.stages):
+    if not facts.fingerprints and store.holds(layout.stages):
         raise StoreRefused(
             f"the journal of run {layout.number} is gone from {store}/{layout.journal}, results of that run are there",
             remedy=f"restore that folder (nothing stored has been changed), or {BEGIN_ANEW}",
         )
-    else:
+    if not facts.fingerprints:
         journal.append([_run_started(graph, layout)])
     return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)
 
@@ -176,15 +182,41 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
     return {**found, "volumes": volumes}
 
 
-def _check_unchanged(graph: PipelineGraph, facts: RunFacts) -> None:
-    now = {stage.name: stage_fingerprint(graph, stage.name) for stage in graph.stages}
+def _see_changes(run: OpenRun, graph: PipelineGraph, reruns_changed: bool, say: Callable[[str], None]) -> None:
+    """Have stages made again whose code is not that of this run any more. Raises StoreRefused where that is not wanted,
+    or is not all: the journal tells of another job graph."""
+    facts = run.facts
+    if not facts.fingerprints:
+        return
+    now = _fingerprints(graph)
     changed = sorted(name for name in now if name in facts.fingerprints and now[name] != facts.fingerprints[name])
-    changed += sorted(set(now) ^ set(facts.fingerprints))
-    if changed:
+    others = sorted(set(now) ^ set(facts.fingerprints))
+    if not changed and not others:
+        return
+    if not reruns_changed or others or facts.shape != _shape(graph):
+        again = "" if reruns_changed else ", or have them made again (recovery.changedStages: rerun)"
         raise StoreRefused(
-            f"the pipeline changed since this run began: {', '.join(changed)}",
-            remedy=f"undo the change, or {BEGIN_ANEW}",
+            f"the pipeline changed since this run began: {', '.join([*changed, *others])}"
+            + ("; not only its code, but its stages or how they read each other" if reruns_changed else ""),
+            remedy=f"undo the change{again}, or {BEGIN_ANEW}",
         )
+    stored = [name for name in changed if graph.stage(name).exchange is ExchangeMode.BLOCKING]
+    say(f"the code of {', '.join(changed)} has changed since this run began: made again, with all that was made of it")
+    record = note(time.time(), "StagesChanged", stages=stored, fingerprints=now)
+    run.journal.append([record])
+    facts.reruns.update(fold([record]).reruns)
+
+
+def _fingerprints(graph: PipelineGraph) -> dict[str, str]:
+    return {stage.name: stage_fingerprint(graph, stage.name) for stage in graph.stages}
+
+
+def _shape(graph: PipelineGraph) -> str:
+    """A digest of all that the journal's events are about."""
+    job = to_job_graph(graph, SpeculationOptions())
+    vertices = [(one.name, one.parallelism, one.deterministic) for one in job.vertices]
+    edges = [(one.producer, one.consumer, one.kind.value, one.pattern.value) for one in job.edges]
+    return hashlib.sha256(repr((vertices, edges)).encode()).hexdigest()
 
 
 def _run_started(graph: PipelineGraph, layout: RunLayout) -> Record:
@@ -193,7 +225,8 @@ def _run_started(graph: PipelineGraph, layout: RunLayout) -> Record:
         "RunStarted",
         run=layout.number,
         application=graph.name,
-        fingerprints={stage.name: stage_fingerprint(graph, stage.name) for stage in graph.stages},
+        fingerprints=_fingerprints(graph),
+        shape=_shape(graph),
         stages=[
             {
                 "name": stage.name,

@@ -55,6 +55,7 @@ _LINES = {
     "ExchangeNotServed": lambda r: f"the operator cannot tell of blocked nodes: {r['reason']}",
     "ExecutorGivenUp": lambda r: f"executor on {r['node']} {r['how']}: {r['reason']}",
     "RerunRequested": lambda r: f"stage {r['stage']} is to be made again, asked for by {r['by']}",
+    "StagesChanged": lambda r: f"the code of {', '.join(r['stages']) or 'no stored stage'} has changed",
     "Restart": _restart,
     "Block": lambda r: f"node {r['node']} blocked: {r['cause']}",
     "Unblock": lambda r: f"node {r['node']} no longer blocked: {r['reason']}",

@@ -185,7 +185,7 @@ def test_kubectl_get_shows_where_an_application_is():
     assert columns[0] == ("State", ".status.applicationState.state")
     for _, path in columns:
         if not path.startswith(".metadata"):
-            field("SparkApplication", path.removeprefix("."))
+            field("SparkApplication", path.removeprefix(".").partition("[")[0])
     assert definition["names"]["shortNames"] == ["sparkapp", "rkapp"]
     assert (definition["scope"], version["name"], version["subresources"]) == ("Namespaced", "v1beta2", {"status": {}})
     assert custom_resource_definition("NodeBlock")["spec"]["scope"] == "Cluster"

@@ -11,6 +11,8 @@ from rekindle.controller.submission.objects import attempt_objects
 from tests.unit.controller.world import UID, manifest
 
 OWNER = {"apiVersion": "rekindle.dev/v1beta2", "kind": "SparkApplication", "name": "pi", "uid": UID, "controller": True}
+STORE, CHANGED = "spark.rekindle.recovery.store", "spark.rekindle.recovery.changedStages"
+TAKEOVER = "spark.rekindle.driver.takeover"
 TEMPLATE = {"storageClassName": "nfs", "resources": {"requests": {"storage": "10Gi"}}}
 
 
@@ -45,8 +47,7 @@ def told(made: list[Any]) -> dict[str, str]:
     """What the driver is told of the store and of who was before it."""
     text = next(one.body for one in made if one.resource.kind == "ConfigMap")["data"]["spark.properties"]
     lines = dict(line.split("=", 1) for line in text.splitlines())
-    keys = "spark.rekindle.recovery.store", "spark.rekindle.driver.takeover"
-    return {key: lines[key] for key in keys if key in lines}
+    return {key: lines[key] for key in (STORE, TAKEOVER, CHANGED) if key in lines}
 
 
 @pytest.mark.requirement("S7-13", "S7-21", "S7-32")
@@ -59,7 +60,7 @@ def test_a_claim_is_made_for_the_application_and_mounted_by_all_its_pods():
     assert "rekindle.dev/attempt" not in claim["metadata"]["labels"]
     for pod in pods(made):
         assert mounted(pod) == {"/rekindle/store": claim["metadata"]["name"]}
-    assert told(made) == {"spark.rekindle.recovery.store": "/rekindle/store"}
+    assert told(made) == {STORE: "/rekindle/store", CHANGED: "rerun"}
 
 
 def test_it_is_there_before_who_mounts_it_and_the_next_attempt_finds_it():
@@ -83,7 +84,7 @@ def test_a_claim_that_is_there_already_is_not_made_and_results_lie_below_the_app
     assert claims(made) == []
     for pod in pods(made):
         assert mounted(pod) == {"/rekindle/store": "team-results"}
-    assert told(made) == {"spark.rekindle.recovery.store": "/rekindle/store/pi"}
+    assert told(made) == {STORE: "/rekindle/store/pi", CHANGED: "rerun"}
 
 
 @pytest.mark.parametrize(
@@ -98,12 +99,17 @@ def test_a_claim_that_is_there_already_is_not_made_and_results_lie_below_the_app
     ids=["the first", "the next", "one that may not be alone", "a claim of others", "a bucket"],
 )
 def test_a_driver_whose_last_one_is_proven_gone_need_not_wait_for_its_lease(attempt, recovery, takes_over):
-    assert ("spark.rekindle.driver.takeover" in told(objects(attempt, **recovery))) is takes_over
+    assert (TAKEOVER in told(objects(attempt, **recovery))) is takes_over
 
 
 def test_storage_wins_over_the_store_of_one_machine():
     made = objects(store="./store", storage={"claimTemplate": TEMPLATE})
-    assert told(made) == {"spark.rekindle.recovery.store": "/rekindle/store"}
+    assert told(made) == {STORE: "/rekindle/store", CHANGED: "rerun"}
+
+
+def test_what_is_said_of_changed_stages_stands():
+    made = objects(storage={"claimName": "team-results"}, changedStages="refuse")
+    assert told(made)[CHANGED] == "refuse"
 
 
 def test_without_storage_nothing_is_made_or_mounted():
@@ -142,7 +148,19 @@ def test_without_storage_nothing_is_made_or_mounted():
         (
             {"storage": {"claimName": "a"}},
             {"spark.rekindle.recovery.store": "/else"},
-            "spec.sparkConf.spark.rekindle.recovery.store: spec.recovery.storage says where results are stored",
+            "spec.sparkConf.spark.rekindle.recovery.store: it shapes pods, or decides about them; spec.recovery.stor",
+        ),
+        (
+            {"storage": {"claimName": "a"}},
+            {"spark.rekindle.recovery.volumes": "3"},
+            "spec.sparkConf.spark.rekindle.recovery.volumes: it shapes pods, or decides about them; write "
+            "spec.recovery.volumes",
+        ),
+        (
+            {},
+            {"spark.rekindle.recovery.fencing": "Assume"},
+            "spec.sparkConf.spark.rekindle.recovery.fencing: it shapes pods, or decides about them; write "
+            "spec.recovery.fencing",
         ),
     ],
 )

@@ -56,7 +56,9 @@ def graph() -> PipelineGraph:
 def resumed(store: Store) -> JobMaster:
     """A driver that has looked at what is there; it has no Spark, so nothing is made."""
     built = graph()
-    run = open_run(store, built, volumes=1, lease_seconds=1.0, history=10, takeover=True, say=lambda _: None)
+    run = open_run(
+        store, built, volumes=1, lease_seconds=1.0, history=10, takeover=True, reruns_changed=False, say=lambda _: None
+    )
     run.lease.release()
     speculation = SpeculationOptions()
     core = ExecutionGraph(

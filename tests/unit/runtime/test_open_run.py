@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rekindle.core.events import RerunRequested, to_record
 from rekindle.pipeline import Pipeline
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.errors import Fenced, StoreRefused
@@ -31,8 +33,25 @@ def graph() -> PipelineGraph:
     return pipeline.build()
 
 
-def opened(store: Store, graph: PipelineGraph, *, volumes: int = 1, history: int = 10) -> OpenRun:
-    run = open_run(store, graph, volumes=volumes, lease_seconds=1.0, history=history, takeover=True, say=lambda _: None)
+def opened(
+    store: Store,
+    graph: PipelineGraph,
+    *,
+    volumes: int = 1,
+    history: int = 10,
+    reruns_changed: bool = False,
+    say: Callable[[str], None] = lambda _: None,
+) -> OpenRun:
+    run = open_run(
+        store,
+        graph,
+        volumes=volumes,
+        lease_seconds=1.0,
+        history=history,
+        takeover=True,
+        reruns_changed=reruns_changed,
+        say=say,
+    )
     run.lease.release()
     return run
 
@@ -170,3 +189,39 @@ def test_a_damaged_number_of_the_first_run_is_refused_by_name(store, graph):
     store.replace("first-run", b"\xff")
     with pytest.raises(StoreRefused, match=r"(?s)first-run is damaged.*restore it"):
         opened(store, graph)
+
+
+def chain(limit: int, *, partitions: int = 4, more: bool = False, pointwise: bool = False) -> PipelineGraph:
+    """a -> b -> out, where b's code has a limit in it."""
+    pipeline = Pipeline("p", default_partitions=partitions)
+    pipeline.source(name="a", partition_by="id")(lambda spark: spark)
+    if pointwise:
+        pipeline.stage(name="b", pointwise=True)(lambda a: a.limit(limit))
+    else:
+        pipeline.stage(name="b", partition_by="id")(lambda a: a.limit(limit))
+    if more:
+        pipeline.sink("other", name="c", pointwise=True)(lambda a: a)
+    pipeline.sink("out", name="d", pointwise=True)(lambda b: b)
+    return pipeline.build()
+
+
+@pytest.mark.requirement("S7-5")
+def test_a_stage_whose_code_has_changed_is_to_be_made_again_until_a_driver_has_seen_to_it(store):
+    said: list[str] = []
+    opened(store, chain(1))
+    for _ in range(2):  # the first of these drivers dies before it does anything
+        run = opened(store, chain(2), reruns_changed=True, say=said.append)
+        assert run.facts.reruns == {"b": "its code has changed"}
+    assert said == ["the code of b has changed since this run began: made again, with all that was made of it"]
+    run.journal.append([{"t": 0.0, "kind": "event", "event": to_record(RerunRequested("b", "its code has changed"))}])
+    assert opened(store, chain(2)).facts.reruns == {}
+    with pytest.raises(StoreRefused, match=r"(?s)changed since this run began: b\n.*changedStages: rerun"):
+        opened(store, chain(1))
+
+
+@pytest.mark.parametrize("changed", [{"partitions": 5}, {"more": True}, {"pointwise": True}])
+def test_other_stages_are_another_pipeline(store, changed):
+    opened(store, chain(1))
+    with pytest.raises(StoreRefused, match="not only its code, but its stages or how they read each other"):
+        opened(store, chain(1, **changed), reruns_changed=True)
+    assert opened(store, chain(1)).facts.reruns == {}

@@ -13,7 +13,7 @@ from rekindle.api.storage import volume_folder
 from rekindle.controller.resources import Object
 from rekindle.controller.submission.names import AttemptNames
 
-STORE = f"{CONF_PREFIX}recovery.store"
+STORE, CHANGED_STAGES = f"{CONF_PREFIX}recovery.store", f"{CONF_PREFIX}recovery.changedStages"
 MOUNT_PATH = "/rekindle/store"
 _NAME = "rekindle-store"
 
@@ -76,10 +76,12 @@ def store_properties(application: SparkApplication, names: AttemptNames) -> Mapp
     recovery = application.spec.recovery
     if recovery.storage is None:
         return {}
+    said = application.spec.settings().recovery.changed_stages  # also in sparkConf
+    changed = {} if said else {CHANGED_STAGES: "rerun"}  # who edits a spec means it
     if recovery.storage.claim_name is not None:
-        return {STORE: f"{MOUNT_PATH}/{application.metadata.name}"}
+        return {STORE: f"{MOUNT_PATH}/{application.metadata.name}", **changed}
     takes_over = names.attempt > 1 and recovery.fencing == "Wait"
-    return {STORE: MOUNT_PATH, **({DRIVER_TAKEOVER: "true"} if takes_over else {})}
+    return {STORE: MOUNT_PATH, **changed, **({DRIVER_TAKEOVER: "true"} if takes_over else {})}
 
 
 def _volumes(spec: SparkApplicationSpec, names: AttemptNames) -> list[_Volume]:
