@@ -37,10 +37,11 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench import interleaved
-from benchmarks.on_kubernetes.command_line import positive
+from benchmarks.on_kubernetes.command_line import positive, say, show
+from benchmarks.on_kubernetes.installed import installed
 from benchmarks.results import ResultsFile, Run, markdown, ratio, spread
 from rekindle.controller.resources import Object
-from tests.cluster import api, deployment
+from tests.cluster import api
 from tests.cluster.api import SPREAD, Application, items, until
 from tests.cluster.deployment import JOBS
 from tests.kind.cluster import why_unhealthy
@@ -51,14 +52,9 @@ from tests.kind.storage import CLASS, recycle_volumes
 _FOLDER = Path(__file__).resolve().parents[1] / ".build" / "bench"
 _PROGRAM = Path(__file__).with_name("on_kubernetes") / "pipelines" / "four_stages.py"
 _PROGRAMS, _NAME = "lost-driver-programs", "lost-driver"
-_BEGAN = time.monotonic()
 _EXECUTORS = 3
 _START_SECONDS, _GONE_SECONDS = 180.0, 120.0
 _PHASES = ("noticed", "next driver", "first task")
-
-
-def say(text: str) -> None:
-    print(f"{time.monotonic() - _BEGAN:5.0f} s  {text}", flush=True)
 
 
 def manifest(image: str, words: Sequence[str]) -> Object:
@@ -131,11 +127,7 @@ def _clear(app: Application) -> None:
 
 def measure(options: argparse.Namespace) -> list[Run]:
     """All runs; each is saved, and told in a line, as soon as it is there."""
-    say("building and installing Rekindle")
-    images = deployment.build()
-    deployment.load(images)
-    deployment.make_namespace(JOBS)
-    deployment.install(images)
+    images = installed()
     data = {_PROGRAM.name: _PROGRAM.read_text(encoding="utf-8")}
     metadata = {"name": _PROGRAMS, "namespace": JOBS}
     api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -212,11 +204,7 @@ def main() -> int:
     except Failed as error:
         print(f"lost_driver_on_kubernetes.py: {error}", file=sys.stderr)
         return 1
-    shown = table(found, options.at)
-    print(f"\n{shown}\n", flush=True)
-    if options.markdown is not None:
-        options.markdown.write_text(f"{shown}\n", encoding="utf-8")
-    return 1 if any(run.error is not None for run in found) else 0
+    return show(found, table(found, options.at), options.markdown)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ from benchmarks.bench import interleaved
 from benchmarks.data import tpch_data
 from benchmarks.on_kubernetes.apps.work import steps_per_second
 from benchmarks.on_kubernetes.beside_slow_node import PREFIX, Bench, run_once
-from benchmarks.on_kubernetes.command_line import positive
+from benchmarks.on_kubernetes.command_line import positive, say, show
 from benchmarks.on_kubernetes.contenders import (
     CONTENDERS,
     HOLD,
@@ -76,10 +76,11 @@ from benchmarks.on_kubernetes.contenders import (
     arguments,
     programs,
 )
+from benchmarks.on_kubernetes.installed import installed
 from benchmarks.on_kubernetes.outcome import HEAD, Told, run_of, table, with_answer
 from benchmarks.results import ResultsFile, Run
-from tests.cluster import api, deployment
-from tests.cluster.deployment import JOBS, NAMESPACE, Images
+from tests.cluster import api
+from tests.cluster.deployment import NAMESPACE, Images
 from tests.kind.cluster import why_unhealthy
 from tests.kind.kubectl import given_kubeconfig, kubectl
 from tests.kind.processes import Failed
@@ -87,11 +88,6 @@ from tests.kind.storage import host_folder
 
 _BUILD = Path(__file__).resolve().parents[1] / ".build" / "bench"
 _ENDED = ("COMPLETED", "FAILED")
-_BEGAN = time.monotonic()
-
-
-def say(text: str) -> None:
-    print(f"{time.monotonic() - _BEGAN:5.0f} s  {text}", flush=True)
 
 
 def why_not() -> str | None:
@@ -110,17 +106,6 @@ def why_not() -> str | None:
 def _is_over(application: dict[str, Any]) -> bool:
     state = ((application.get("status") or {}).get("applicationState") or {}).get("state")
     return state in _ENDED or application["metadata"]["name"].startswith(PREFIX)
-
-
-def install(is_debug: bool) -> Images:
-    """Rekindle from this source tree, and the programs."""
-    say("building and installing Rekindle")
-    images = deployment.build()
-    deployment.load(images)
-    deployment.make_namespace(JOBS)
-    deployment.install(images, *(["logLevel=DEBUG"] if is_debug else []))
-    api.apply(programs())
-    return images
 
 
 def _lay_out_data() -> None:
@@ -142,7 +127,8 @@ def measure(options: argparse.Namespace, names: Sequence[str]) -> list[Run]:
     scenario = SCENARIOS[options.scenario]
     rate = steps_per_second()
     words = arguments(scenario, options.seconds, rate)
-    images = install(options.debug)
+    images = installed(*(["logLevel=DEBUG"] if options.debug else []))
+    api.apply(programs())
     if scenario.data:
         _lay_out_data()
     bench = Bench(options.scenario, scenario, words, images.spark, options.deadline, options.folder / "logs", say)
@@ -244,11 +230,9 @@ def main() -> int:
     except Failed as error:
         print(f"slow_node_on_kubernetes.py: {error}", file=sys.stderr)
         return 1
-    shown = table(found, names, SCENARIOS[options.scenario].reference)
-    print(f"\n### {options.scenario}: {SCENARIOS[options.scenario].title}\n\n{shown}\n", flush=True)
-    if options.markdown is not None:
-        options.markdown.write_text(f"{shown}\n", encoding="utf-8")
-    return 1 if any(run.error is not None for run in found) else 0
+    scenario = SCENARIOS[options.scenario]
+    title = f"### {options.scenario}: {scenario.title}\n\n"
+    return show(found, table(found, names, scenario.reference), options.markdown, title)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
+from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.results import Run
 from rekindle.controller.kube import KubeError
 from tests.kind.processes import Failed
+
+_BEGAN = time.monotonic()
+
+
+def say(text: str) -> None:
+    """A line, with the seconds since the benchmark began."""
+    print(f"{time.monotonic() - _BEGAN:5.0f} s  {text}", flush=True)
+
+
+def show(found: Sequence[Run], table: str, markdown: Path | None, title: str = "") -> int:
+    """Print the table, and write it where that is asked for; the exit code."""
+    print(f"\n{title}{table}\n", flush=True)
+    if markdown is not None:
+        markdown.write_text(f"{table}\n", encoding="utf-8")
+    return 1 if any(run.error is not None for run in found) else 0
 
 
 def positive(text: str) -> int:

@@ -13,8 +13,9 @@ from pydantic import Field, StringConstraints, ValidationError, model_validator
 
 from rekindle.api.quantities import YEAR
 from rekindle.api.wire import Wire
-from rekindle.core.inventory import Alike, Group, JobInventory, Ranges, Reached
+from rekindle.core.inventory import Alike, Group, JobInventory, Reached
 from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, JobVertex, ResultKind
+from rekindle.core.ranges import Ranges, check_ranges
 from rekindle.core.recovery_plan import RecoveryPlan
 
 MOST_SUBTASKS, MOST_RANGES = 100_000, 3_000
@@ -92,14 +93,15 @@ class JobReport(Wire):
         if why := too_large(self.job_graph()):
             raise ValueError(why)
         for vertex in self.vertices:
-            _check(vertex.name, chain.from_iterable(group.subtasks for group in vertex.groups), sizes)
+            ranges = chain.from_iterable(group.subtasks for group in vertex.groups)
+            check_ranges(vertex.name, vertex.parallelism, ranges)
         for edge in self.edges:
-            _check(edge.consumer, edge.held, sizes)
+            check_ranges(edge.consumer, sizes[edge.consumer], edge.held)
             if edge.kind is ResultKind.PIPELINED:
                 raise ValueError(f"exchange {edge.producer} -> {edge.consumer}: PIPELINED stages are one vertex")
         again = self.recovery.restart if self.recovery is not None else ()
         for restart in again:
-            _check(restart.vertex, restart.subtasks, sizes)
+            check_ranges(restart.vertex, sizes.get(restart.vertex, 0), restart.subtasks)
         if len({one.vertex for one in again}) < len(again) or not sizes.keys() >= set(self.released):
             raise ValueError("recovery.restart or released: a vertex twice, or one that is not of the job")
         if (pieces := _pieces(self.inventory()) + sum(len(one.subtasks) for one in again)) > MOST_RANGES:
@@ -172,15 +174,6 @@ def job_report(
         )
     except ValidationError:
         return None
-
-
-def _check(vertex: str, ranges: Iterable[tuple[int, int]], sizes: Mapping[str, int]) -> None:
-    """Raises ValueError unless these are subtasks of a vertex, each at most once."""
-    after = 0
-    for first, last in sorted(ranges):
-        if not after <= first <= last < sizes.get(vertex, 0):
-            raise ValueError(f"subtasks {first} to {last} of {vertex}: not of the job, or there twice")
-        after = last + 1
 
 
 def _pieces(inventory: JobInventory) -> int:

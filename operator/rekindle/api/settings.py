@@ -191,6 +191,11 @@ class RekindleSettings(ApiModel):
     recovery: RecoverySpec = Field(default_factory=RecoverySpec)
     """What is restarted after a failure."""
 
+    @property
+    def asks_driver(self) -> bool:
+        """Whether the operator asks the driver if it runs a pipeline, and that one's job master answers."""
+        return self.speculation.enabled or self.recovery.outlives_driver
+
     def to_core(self) -> CoreOptions:
         """The same settings as options of the core. ValueError where the core refuses a value."""
         speculation, recovery = self.speculation, self.recovery

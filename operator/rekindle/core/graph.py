@@ -173,7 +173,7 @@ class ExecutionGraph:
 
     def available(self) -> int:
         """How many result partitions can be read."""
-        return sum(self._state.partitions.available(name) for name in self.job_graph.order)
+        return self._state.partitions.available
 
     def output(self, partition: ResultPartitionID) -> ev.PartitionOutput | None:
         """What was written; None when there is nothing to be read, not yet or not any more."""

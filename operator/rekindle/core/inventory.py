@@ -7,7 +7,7 @@ whether there are any.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import chain
@@ -18,9 +18,7 @@ from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.ids import ExecutionAttemptID
 from rekindle.core.job_graph import JobEdge
 from rekindle.core.job_state import JobState
-
-Ranges = tuple[tuple[int, int], ...]
-"""Subtasks from the first to the last of each pair, ascending."""
+from rekindle.core.ranges import Ranges, check_ranges, ranges_of, subtasks_of
 
 _SOME_DIGEST = "?"
 
@@ -75,22 +73,6 @@ class JobInventory:
     released: frozenset[str] = frozenset()
 
 
-def ranges_of(subtasks: Iterable[int]) -> Ranges:
-    """As few as there can be."""
-    found: list[list[int]] = []
-    for subtask in sorted(subtasks):
-        if found and found[-1][1] == subtask - 1:
-            found[-1][1] = subtask
-        else:
-            found.append([subtask, subtask])
-    return tuple((first, last) for first, last in found)
-
-
-def subtasks_of(ranges: Ranges) -> Iterator[int]:
-    """Each of them, ascending."""
-    return chain.from_iterable(range(first, last + 1) for first, last in ranges)
-
-
 def take_inventory(state: JobState) -> JobInventory:
     """The inventory of a job as it is now."""
     expected = state.sparing.expected
@@ -116,8 +98,8 @@ def restore(state: JobState, inventory: JobInventory) -> None:
         if name not in state.job_graph:
             raise ValueError(f"inventory: {name} is no vertex of job graph {state.job_graph.name}")
         vertex = state.vertices[name]
+        check_ranges(name, vertex.parallelism, chain.from_iterable(group.subtasks for group in groups))
         for group in groups:
-            _check(vertex, group.subtasks)
             for subtask in subtasks_of(group.subtasks):
                 _put(state, vertex, subtask, group.alike)
             if group.alike.awaited:
@@ -125,7 +107,7 @@ def restore(state: JobState, inventory: JobInventory) -> None:
     for edge, ranges in inventory.held.items():
         if edge not in state.job_graph.edges:
             raise ValueError(f"inventory: {edge} is no exchange of job graph {state.job_graph.name}")
-        _check(state.vertices[edge.consumer], ranges)
+        check_ranges(edge.consumer, state.vertices[edge.consumer].parallelism, ranges)
     state.sparing.restore({edge: set(subtasks_of(one)) for edge, one in inventory.held.items()}, awaited)
     state.recovery.released.update(inventory.released)
 
@@ -152,16 +134,6 @@ def _reached(vertex: ExecutionJobVertex, subtask: int) -> Reached:
     if subtask in vertex.finished:
         return Reached.FINISHED
     return Reached.WAITING if subtask in vertex.pending else Reached.DEPLOYED
-
-
-def _check(vertex: ExecutionJobVertex, ranges: Ranges) -> None:
-    last_before = -1
-    for first, last in ranges:
-        if not last_before < first <= last < vertex.parallelism:
-            raise ValueError(
-                f"inventory: subtasks {first} to {last} of {vertex.job_vertex.name}, which has {vertex.parallelism}"
-            )
-        last_before = last
 
 
 def _put(state: JobState, vertex: ExecutionJobVertex, subtask: int, alike: Alike) -> None:

@@ -48,6 +48,7 @@ class ResultPartitions:
             return None
         return self._outputs.get(partition.vertex, {}).get(partition.subtask)
 
-    def available(self, vertex: str) -> int:
-        """How many partitions of the vertex can be read."""
-        return len(self._outputs[vertex].keys() - self._missing[vertex])
+    @property
+    def available(self) -> int:
+        """How many partitions can be read, of all vertices."""
+        return sum(len(outputs.keys() - self._missing[vertex]) for vertex, outputs in self._outputs.items())

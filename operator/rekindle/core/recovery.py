@@ -69,8 +69,7 @@ class Recovery:
         restarted = in_order(self.job_graph, reach.restart)
         self.counters.add(num_restarts=1, num_restarted_vertices=len(restarted))
         actions: list[Action] = [Cancel(canceled, f"restart: {cause}")] if canceled else []
-        reused = sum(self.partitions.available(name) for name in self.job_graph.order)
-        return [*actions, Restart(restarted, cause, reused)]
+        return [*actions, Restart(restarted, cause, self.partitions.available)]
 
     def lose(self, partitions: Iterable[ResultPartitionID]) -> Subtasks:
         """These cannot be read any more. Returns who must make them again: those that somebody needs."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from rekindle.core.actions import Action, Restart
 from rekindle.core.events import DriverLost
 from rekindle.core.graph import ExecutionGraph
-from rekindle.core.inventory import Ranges, ranges_of
+from rekindle.core.ranges import Ranges, ranges_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,12 +115,13 @@ def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, 
         layout = RunLayout(number + 1, volumes)
         journal, facts = Journal(store, layout, writer), RunFacts()
     name = f"{identity['id']}/{layout.number}"
-    if not facts.fingerprints and store.holds(layout.stages):
-        raise StoreRefused(
-            f"the journal of run {layout.number} is gone from {store}/{layout.journal}, results of that run are there",
-            remedy=f"restore that folder (nothing stored has been changed), or {BEGIN_ANEW}",
-        )
     if not facts.fingerprints:
+        if store.holds(layout.stages):
+            raise StoreRefused(
+                f"the journal of run {layout.number} is gone from {store}/{layout.journal}, "
+                "results of that run are there",
+                remedy=f"restore that folder (nothing stored has been changed), or {BEGIN_ANEW}",
+            )
         journal.append([_run_started(graph, layout)])
     return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from rekindle.core.ranges import ranges_of, shown
 from rekindle.runtime.journal import Record
 
 _LONGEST = 240
@@ -25,20 +26,9 @@ def _restart(record: Mapping[str, Any]) -> str:
     by_vertex: dict[str, list[int]] = {}
     for vertex, subtask in record["vertices"]:
         by_vertex.setdefault(vertex, []).append(subtask)
-    rerun = ", ".join(f"{vertex}[{_ranges(tasks)}]" for vertex, tasks in by_vertex.items())
+    rerun = ", ".join(f"{vertex}[{shown(ranges_of(tasks))}]" for vertex, tasks in by_vertex.items())
     kept = f"{record['reused']} partitions reused"
     return f"recovery: {record['cause']}; runs again: {rerun or 'nothing'}; {kept}"
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    """`0-3,7` of 0, 1, 2, 3, 7."""
-    parts: list[list[int]] = []
-    for number in sorted(set(numbers)):
-        if parts and number == parts[-1][1] + 1:
-            parts[-1][1] = number
-        else:
-            parts.append([number, number])
-    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in parts)
 
 
 def _copies(record: Mapping[str, Any]) -> str:
@@ -51,7 +41,7 @@ _LINES = {
     "StageFinished": lambda r: f"stage {r['stage']}: finished, {r['rows']} rows, {r['bytes']} bytes",
     "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
     "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",
-    "PartitionsLost": lambda r: f"lost: {r['stage']}[{_ranges(r['partitions'])}]: {r['reason']}",
+    "PartitionsLost": lambda r: f"lost: {r['stage']}[{shown(ranges_of(r['partitions']))}]: {r['reason']}",
     "ExchangeNotServed": lambda r: f"the operator cannot tell of blocked nodes: {r['reason']}",
     "ExecutorGivenUp": lambda r: f"executor on {r['node']} {r['how']}: {r['reason']}",
     "RerunRequested": lambda r: f"stage {r['stage']} is to be made again, asked for by {r['by']}",

@@ -8,9 +8,9 @@ import yaml
 from rekindle.controller.reading import read_spec
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.objects import attempt_objects
+from tests.unit.controller.test_submission import OWNER
 from tests.unit.controller.world import UID, manifest
 
-OWNER = {"apiVersion": "rekindle.dev/v1beta2", "kind": "SparkApplication", "name": "pi", "uid": UID, "controller": True}
 STORE, CHANGED = "spark.rekindle.recovery.store", "spark.rekindle.recovery.changedStages"
 TAKEOVER = "spark.rekindle.driver.takeover"
 TEMPLATE = {"storageClassName": "nfs", "resources": {"requests": {"storage": "10Gi"}}}

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from rekindle.core.events import DriverLost
 from rekindle.core.graph import ExecutionGraph
-from rekindle.core.inventory import JobInventory, ranges_of, subtasks_of
+from rekindle.core.inventory import JobInventory
+from rekindle.core.ranges import ranges_of, subtasks_of
 from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost, plan_of
 from tests.unit.core.dsl import Run, job
 from tests.unit.core.test_replay import play, rolls_of_dice, runs

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from rekindle.api.operator_exchange import ExchangeAnswer, ExchangeRequest, WireBlock, Wish, decode
-from rekindle.core.inventory import Reached, subtasks_of
+from rekindle.core.inventory import Reached
 from rekindle.core.options import BlocklistOptions, SpeculationOptions
+from rekindle.core.ranges import subtasks_of
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.operator_exchange import OperatorExchange, asked_for
 from rekindle.runtime.scheduler import Scheduler

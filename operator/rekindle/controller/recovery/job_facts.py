@@ -1,12 +1,13 @@
 """From a job master's report to what the status holds of it."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.api.application_status import RecoveryStatus, StageStatus
 from rekindle.api.job_report import JobReport, WireRecovery, WireVertex
-from rekindle.core.inventory import JobInventory, Ranges, Reached
+from rekindle.core.inventory import JobInventory, Reached
+from rekindle.core.ranges import count
 
 _MOST_BYTES = 64 * 1024
 """Of an inventory in the status. Of a larger one no recovery is planned."""
@@ -20,13 +21,13 @@ class JobFacts:
 
     Attributes:
         stages: producers first, not more than the status takes.
-        job: the report as the status keeps it; empty where it is too long.
+        job: the report as the status keeps it; empty where that is too long.
         recovery: what the driver did about the loss of the one before.
         is_told: False: the job has become too large to be told.
     """
 
     stages: tuple[StageStatus, ...] = ()
-    job: dict[str, Any] | None = None
+    job: dict[str, Any] = field(default_factory=dict)
     recovery: WireRecovery | None = None
     is_told: bool = True
 
@@ -44,7 +45,7 @@ def facts_of(report: JobReport | None) -> JobFacts:
 
 def with_facts(recovery: RecoveryStatus, facts: JobFacts) -> RecoveryStatus:
     """What the status says of a job."""
-    return recovery.model_copy(update={"job": facts.job or {}, "stages": list(facts.stages)})
+    return recovery.model_copy(update={"job": facts.job, "stages": list(facts.stages)})
 
 
 def _stage(vertex: WireVertex, inventory: JobInventory) -> StageStatus:
@@ -61,8 +62,3 @@ def _stage(vertex: WireVertex, inventory: JobInventory) -> StageStatus:
         missing=missing,
         released=vertex.name in inventory.released,
     )
-
-
-def count(ranges: Ranges) -> int:
-    """How many subtasks these are."""
-    return sum(last - first + 1 for first, last in ranges)

@@ -14,9 +14,9 @@ from rekindle.api.application_status import MOST_COUNTED, RecoveryStatus, Recove
 from rekindle.api.job_report import JobReport, WireRecovery
 from rekindle.api.settings import CoreOptions
 from rekindle.controller.clock import format_time
-from rekindle.controller.recovery.job_facts import MOST_STAGES, count
+from rekindle.controller.recovery.job_facts import MOST_STAGES
 from rekindle.core.graph import ExecutionGraph
-from rekindle.core.inventory import Ranges
+from rekindle.core.ranges import Ranges, count, shown
 from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost
 
 log = logging.getLogger(__name__)
@@ -81,8 +81,5 @@ def _seconds(plan: RecoveryPlan, job: JobReport) -> float:
 
 def _shown(restart: Mapping[str, Ranges]) -> dict[str, str]:
     """`0-3,5` for each vertex; not more of it than a person reads."""
-    shown = {}
-    for name, ranges in list(restart.items())[:MOST_STAGES]:
-        texts = [str(first) if first == last else f"{first}-{last}" for first, last in ranges[:_MOST_RANGES]]
-        shown[name] = ",".join([*texts, *(["…"] if len(ranges) > _MOST_RANGES else [])])
-    return shown
+    some = list(restart.items())[:MOST_STAGES]
+    return {name: shown(ranges[:_MOST_RANGES]) + (",…" if len(ranges) > _MOST_RANGES else "") for name, ranges in some}

@@ -101,11 +101,11 @@ class SpeculativeScheduler:
             self._queue.add(key)
 
     async def _look(self, key: Key) -> float | None:
-        followed = self.follow(key)
+        followed = self.attend(key)
         if followed is None:
+            self._memories.pop(key, None)
+        if followed is None or not followed.settings.speculation.enabled:
             self.facts.pop(key, None)
-            if self.attend(key) is None:
-                self._memories.pop(key, None)
             return None
         looked_at.set((str(key), uid_of(followed.body)))
         seen = await self._see(followed)
@@ -120,18 +120,13 @@ class SpeculativeScheduler:
             return seen.delay
         return nth_pause(_UNANSWERED_PAUSES, followed.memory.unanswered)
 
-    def follow(self, key: Key) -> Followed | None:
-        """The application as it is now; None where nobody looks for slow tasks of it, or not any more."""
-        followed = self.attend(key)
-        return followed if followed is not None and followed.settings.speculation.enabled else None
-
     def attend(self, key: Key) -> Followed | None:
         """The application as it is now; None where its driver is not, or no longer, to be asked for anything."""
         body = self._store.get(key)
         if body is None or (read := self._read(body)) is None:
             return None
         application, settings = read
-        if not (settings.speculation.enabled or settings.recovery.outlives_driver):
+        if not settings.asks_driver:
             return None
         info = read_status(body).driver_info
         driver = self._pods.get(Key(key.namespace, info.pod_name))

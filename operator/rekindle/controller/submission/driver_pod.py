@@ -34,8 +34,7 @@ def driver_pod(
     avoid_blocked_nodes(pod)
     container.pop("restartPolicy", None)  # a driver that ended must not begin again under its name
     _fill(container, application, names)
-    settings = spec.settings()
-    if token_digest is not None and (settings.speculation.enabled or settings.recovery.outlives_driver):
+    if token_digest is not None and spec.settings().asks_driver:
         _answer_the_operator(container, token_digest)
     add_container_fields(container, spec.driver)
     mount_store(pod, container, spec, names)

@@ -19,8 +19,9 @@ from rekindle.controller.recovery.job_facts import facts_of
 from rekindle.controller.recovery.planning import job_of, planned
 from rekindle.core.events import DriverLost
 from rekindle.core.execution import InvariantViolation
-from rekindle.core.inventory import Alike, Group, JobInventory, Ranges, Reached, ranges_of
+from rekindle.core.inventory import Alike, Group, JobInventory, Reached
 from rekindle.core.job_graph import ResultKind
+from rekindle.core.ranges import Ranges, ranges_of
 from rekindle.core.recovery_plan import plan_of
 from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest
 from tests.unit.core.dsl import Run, job
