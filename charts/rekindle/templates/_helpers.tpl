@@ -27,7 +27,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
   verbs: [get, list, watch, create, delete]
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
-  verbs: [get, create]
+  verbs: [get, list, watch, create, delete]
 {{- if ne (include "rekindle.nodeBlocks" .) "off" }}
 - apiGroups: [metrics.k8s.io]
   resources: [pods]

@@ -17,6 +17,11 @@ def volume_folder(volume: int) -> str:
     return f"volume-{volume}"
 
 
+def volume_of(partition: int, volumes: int) -> int:
+    """On which of several volumes a result partition lies."""
+    return partition % volumes
+
+
 class StorageRequests(ApiModel):
     """What a claim asks for."""
 

@@ -11,8 +11,10 @@ from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.kube import Kube, KubeError, Refused, Taken, Unavailable
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.observer import Observer, attempt_of
+from rekindle.controller.recovery.volume_facts import is_lost
 from rekindle.controller.resources import (
     CONFIG_MAP,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     SERVICE,
     SPARK_APPLICATION,
@@ -54,7 +56,7 @@ class Children:
         digest = self._digest_of(view.uid, names.driver_pod)
         for made in attempt_objects(view.application, names, view.namespace, owner, digest):
             try:
-                await self._create(view, made)
+                await self._create(view, made, status.attempt)
             except Unavailable as error:
                 said = f"{made.resource.kind} {made.name} cannot be made at present: {error}"
                 self._events.record(body, Said("Warning", "SubmissionDelayed", said))
@@ -66,7 +68,7 @@ class Children:
         self._metrics.submission_seconds.observe(time.monotonic() - began)
         return None
 
-    async def _create(self, view: View, made: Made) -> None:
+    async def _create(self, view: View, made: Made, attempt: int) -> None:
         """Get or create. Raises Refused, Taken where the name is somebody else's, Unavailable where it may work soon.
 
         A full quota refuses also what is there already, and a quota that changed meanwhile answers 409.
@@ -79,18 +81,35 @@ class Children:
                 raise Unavailable(error.status, str(error)) from None
             if there is None or not is_owned_by(there, view.uid):
                 raise
+            if made.resource is PERSISTENT_VOLUME_CLAIM:
+                await self._replace_lost(view, there, attempt)
             if "data" in made.body and there.get("data") != made.body["data"]:  # by another version, or another hand
                 await self._kube.delete(made.resource, view.namespace, made.name, uid=uid_of(there))
                 raise Unavailable(409, f"{made.resource.kind} {made.name} has other data: it is made anew") from None
+
+    async def _replace_lost(self, view: View, claim: Object, attempt: int) -> None:
+        """Have a claim of the store that is lost, or on its way out, made anew. Raises Unavailable until it can be: it
+        goes when nothing mounts it any more, and to Kubernetes also an ended driver does."""
+        name, is_going = claim["metadata"]["name"], "deletionTimestamp" in claim["metadata"]
+        if not is_going and not is_lost(claim):
+            return
+        await self._forget(view.namespace, view.uid, attempt - 1)
+        if not is_going:
+            await self._kube.delete(PERSISTENT_VOLUME_CLAIM, view.namespace, name, uid=uid_of(claim))
+        why = "was deleted" if is_going else "has lost its PersistentVolume"
+        raise Unavailable(409, f"claim {name} {why}: it is made anew when no pod mounts it any more")
 
     async def delete_driver(self, view: View, step: DeleteDriver) -> None:
         grace = 0 if step.at_once else None
         await self._kube.delete(POD, view.namespace, step.pod_name, uid=step.pod_uid, grace=grace)
 
     async def forget_drivers(self, view: View, step: ForgetDrivers) -> None:
-        for pod in self._observer.drivers(view.namespace, view.uid):
-            if attempt_of(pod) <= step.attempt:
-                await self._kube.delete(POD, view.namespace, pod["metadata"]["name"], uid=uid_of(pod))
+        await self._forget(view.namespace, view.uid, step.attempt)
+
+    async def _forget(self, namespace: str, uid: str, attempt: int) -> None:
+        for pod in self._observer.drivers(namespace, uid):
+            if attempt_of(pod) <= attempt:
+                await self._kube.delete(POD, namespace, pod["metadata"]["name"], uid=uid_of(pod))
 
     async def clean_up(self, view: View, steps: Sequence[CleanUp]) -> None:
         """What cannot be deleted in time is owned, and goes with the driver's pod or the application."""

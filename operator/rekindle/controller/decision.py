@@ -8,6 +8,7 @@ from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.driver_facts import DriverFacts
 from rekindle.controller.executor_facts import ExecutorFacts
 from rekindle.controller.recovery.job_facts import JobFacts
+from rekindle.controller.recovery.volume_facts import VolumeFacts
 from rekindle.controller.submission.names import AttemptNames
 
 
@@ -93,6 +94,9 @@ class View:
 
     unbound_claims: Sequence[str] = ()
     """Why claims of the store cannot be mounted, while the driver waits for a volume."""
+
+    volumes: VolumeFacts | None = None
+    """What the claims of the application's own store tell; None where it has none, or they are still to be made."""
 
     suspend: bool = False
     """`spec.suspend`, also of a spec that cannot be used."""

@@ -8,6 +8,7 @@ from rekindle.controller.driver_facts import GONE, DriverFacts, DriverPhase
 from rekindle.controller.edits import intervention
 from rekindle.controller.fencing import silence_left
 from rekindle.controller.recovery.recovering import see_recovery
+from rekindle.controller.recovery.volumes import with_volumes
 from rekindle.controller.status import enter, with_condition, with_error
 
 
@@ -25,9 +26,11 @@ def submitted(view: View, status: ApplicationStatus) -> Decision:
         driver = GONE
     if driver.has_ended:
         return ended(view, status, driver)
+    if (lost := _without_volume(view, status)) is not None:
+        return lost
     if driver.phase is DriverPhase.RUNNING:
-        return _started(view, status, driver)
-    return _pending(view, status, driver)
+        return with_volumes(view, status, _started(view, status, driver))
+    return with_volumes(view, status, _pending(view, status, driver))
 
 
 def _pending(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
@@ -67,9 +70,20 @@ def running(view: View, status: ApplicationStatus) -> Decision:
         return ended(view, status, driver)
     if driver.silent_since is not None:
         return _unreachable(view, status, driver)
+    if (lost := _without_volume(view, status)) is not None:
+        return lost
+    before = status
     status = with_error(status, "")
     status = with_condition(status, "DriverRunning", "True", view.now, "DriverRunning", "the driver runs")
-    return see_recovery(view, _watched(view, status))
+    return with_volumes(view, before, see_recovery(view, _watched(view, status)))
+
+
+def _without_volume(view: View, status: ApplicationStatus) -> Decision | None:
+    """The end of an attempt one of whose volumes is gone: the next one gets another. None where all are there."""
+    if view.volumes is None or not view.volumes.lost:
+        return None
+    over = failed(view, status, FailureCause.INFRASTRUCTURE, "VolumeLost", view.volumes.says)
+    return with_volumes(view, status, over)
 
 
 def _unreachable(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:

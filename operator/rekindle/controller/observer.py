@@ -16,6 +16,7 @@ from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.reading import SpecReader, parse_status
 from rekindle.controller.recovery.job_facts import JobFacts
+from rekindle.controller.recovery.volume_facts import VolumeFacts, is_lost, own_volumes, volume_facts
 from rekindle.controller.resources import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -51,9 +52,15 @@ class Observer:
     """Looks, and changes nothing. `nodes` is None where the operator may not read nodes."""
 
     def __init__(
-        self, kube: Kube, pods: Union, nodes: Informer | None, speculation: SpeculationOf, job_of: JobOf
+        self,
+        kube: Kube,
+        pods: Union,
+        claims: Union,
+        nodes: Informer | None,
+        speculation: SpeculationOf,
+        job_of: JobOf,
     ) -> None:
-        self._kube, self._pods, self._nodes = kube, pods, nodes
+        self._kube, self._pods, self._claims, self._nodes = kube, pods, claims, nodes
         self._speculation, self._job_of = speculation, job_of
         self._specs = SpecReader()
 
@@ -90,6 +97,7 @@ class Observer:
             ),
             log_tail=await self._log_tail(view, driver),
             unbound_claims=await self._unbound_claims(view, names, driver),
+            volumes=await self._volumes(view, names, driver),
         )
 
     async def _driver(self, view: View, names: AttemptNames) -> DriverFacts | None:
@@ -136,6 +144,23 @@ class Observer:
             if (why := why_unbound(name, claim)) is not None:
                 found.append(why)
         return found
+
+    async def _volumes(self, view: View, names: AttemptNames, driver: DriverFacts | None) -> VolumeFacts | None:
+        """Of a store whose claims have been made: the driver's pod comes after them. That one is gone is never taken
+        from a copy."""
+        if view.application is None or (driver is None and not view.status.driver_info.pod_uid):
+            return None
+        volumes = own_volumes(view.application.spec, names)
+        if not volumes:
+            return None
+        claims = {}
+        for volume in volumes:
+            claim = self._claims.get(Key(view.namespace, volume.claim))
+            if is_lost(claim):
+                claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim)
+            if claim is not None:
+                claims[volume.claim] = claim
+        return volume_facts(volumes, claims)
 
     def drivers(self, namespace: str, uid: str) -> list[Object]:
         """All driver pods of an application; in its namespace and owned by it, for labels can be forged."""

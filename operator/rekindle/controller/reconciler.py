@@ -46,6 +46,7 @@ class Reconciler:
         kube: Kube,
         store: ApplicationStore,
         pods: Union,
+        claims: Union,
         nodes: Informer | None,
         events: EventRecorder,
         metrics: Metrics,
@@ -54,7 +55,7 @@ class Reconciler:
         job_of: JobOf = lambda key, driver, newest: None,
     ) -> None:
         self._kube, self._store, self._events, self._metrics = kube, store, events, metrics
-        self._observer = Observer(kube, pods, nodes, speculation, job_of)
+        self._observer = Observer(kube, pods, claims, nodes, speculation, job_of)
         self._children = Children(kube, self._observer, events, metrics, digest_of)
 
     async def look(self, key: Key) -> float | None:

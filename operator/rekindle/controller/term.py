@@ -25,7 +25,17 @@ from rekindle.controller.metrics import Metrics
 from rekindle.controller.reading import read_status, state_of
 from rekindle.controller.reconciler import Reconciler
 from rekindle.controller.recovery.known_jobs import KnownJobs
-from rekindle.controller.resources import NODE, POD, SPARK_APPLICATION, Key, Object, condition_of, key_of, labels_of
+from rekindle.controller.resources import (
+    NODE,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    SPARK_APPLICATION,
+    Key,
+    Object,
+    condition_of,
+    key_of,
+    labels_of,
+)
 from rekindle.controller.settings import OperatorSettings
 from rekindle.controller.speculation.acting import Acting
 from rekindle.controller.speculation.pod_metrics import PodMetrics
@@ -53,6 +63,7 @@ class Term:
         self._settings, self._kube, self._metrics, self._take_signals = settings, kube, metrics, take_signals
         self._events = EventRecorder(kube, settings.identity, metrics.events_dropped.inc)
         self._pods = Union([_pods_of(kube, namespace) for namespace in settings.scopes])
+        self._claims = Union([_claims_of(kube, namespace) for namespace in settings.scopes])
         self._nodes = Informer(kube, NODE) if settings.watch_nodes else None
         self._queue: WorkQueue[Key] = WorkQueue(self._look, settings.workers)
         self._store = ApplicationStore(self._application_changed)
@@ -62,6 +73,7 @@ class Term:
             kube,
             self._store,
             self._pods,
+            self._claims,
             self._nodes,
             self._events,
             metrics,
@@ -73,6 +85,7 @@ class Term:
         self._speculation: SpeculativeScheduler | None = None
         self._exchanges: Exchanges | None = None
         self._pods.listen(self._pod_changed)
+        self._claims.listen(self._claim_changed)
         if self._nodes is not None:
             self._nodes.listen(self._node_changed)
             if settings.blocks.mode is not BlockMode.OFF:
@@ -110,7 +123,7 @@ class Term:
     async def _work(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run())
-            informers = [informer for informer in (self._pods, self._nodes) if informer is not None]
+            informers = [one for one in (self._pods, self._claims, self._nodes) if one is not None]
             for informer in informers:
                 tasks.create_task(informer.run())
             for informer in informers:  # nothing is decided before the copies are complete
@@ -136,7 +149,7 @@ class Term:
 
     def not_listed(self) -> list[str]:
         """The kinds whose copy is not complete yet."""
-        informers = {"pods": self._pods, "nodes": self._nodes}
+        informers = {"pods": self._pods, "persistentvolumeclaims": self._claims, "nodes": self._nodes}
         return [name for name, one in informers.items() if one is not None and not one.is_listed]
 
     async def _watch_applications(self) -> None:
@@ -187,6 +200,12 @@ class Term:
             self._follow(key)
         else:
             self._queue.add(key)
+
+    def _claim_changed(self, before: Object | None, after: Object | None) -> None:
+        claim = after or before
+        assert claim is not None
+        if (name := labels_of(claim).get(labels.LABEL_APPLICATION)) is not None:
+            self._queue.add(Key(claim["metadata"]["namespace"], name))
 
     def _node_changed(self, before: Object | None, after: Object | None) -> None:
         """Look at the applications whose driver is on a node that came, went or changed its mind."""
@@ -253,6 +272,15 @@ def _pods_of(kube: Kube, namespace: str | None) -> Informer:
         index=lambda pod: labels_of(pod).get(labels.LABEL_UID),
         trim=_trimmed,
     )
+
+
+def _claims_of(kube: Kube, namespace: str | None) -> Informer:
+    return Informer(kube, PERSISTENT_VOLUME_CLAIM, namespace=namespace, selector=_SELECTOR, trim=_claim_trimmed)
+
+
+def _claim_trimmed(claim: Object) -> Object:
+    metadata = {name: value for name, value in claim["metadata"].items() if name != "annotations"}
+    return {"metadata": metadata, "status": {"phase": (claim.get("status") or {}).get("phase")}}
 
 
 def _trimmed(pod: Object) -> Object:

@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from rekindle.api.storage import volume_folder
+from rekindle.api.storage import volume_folder, volume_of
 from rekindle.runtime.store import Store
 
 IDENTITY = "rekindle.json"
@@ -69,7 +69,7 @@ class RunLayout:
 
     def data(self, stage: str, partition: int) -> str:
         """Folder of the attempts of one partition, relative to the root."""
-        volume = f"{volume_folder(partition % self.volumes)}/" if self.volumes > 1 else ""
+        volume = f"{volume_folder(volume_of(partition, self.volumes))}/" if self.volumes > 1 else ""
         return f"{volume}{self.prefix}/data/{stage}"
 
     def data_folders(self, stage: str) -> tuple[str, ...]:

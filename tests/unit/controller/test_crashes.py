@@ -169,7 +169,9 @@ async def live(way: Way, clock: Clock, at: int | None) -> tuple[Life, bool]:
         async with at_work(server, **{"restartPolicy": AGAIN, **way.spec}) as desk:
             way.begin(desk)
             crashing = CrashingKube(desk.kube, at, after=True)
-            desk.reconciler = Reconciler(crashing, desk.store, desk.pods, desk.nodes, desk.recorder, desk.metrics)
+            desk.reconciler = Reconciler(
+                crashing, desk.store, desk.pods, desk.claims, desk.nodes, desk.recorder, desk.metrics
+            )
             try:
                 ended = await life.live(desk)
             except Crash:

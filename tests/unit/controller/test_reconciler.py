@@ -24,6 +24,7 @@ from rekindle.controller.resources import (
     CONFIG_MAP,
     EVENT,
     NODE,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     SERVICE,
     SPARK_APPLICATION,
@@ -83,7 +84,11 @@ class Desk:
         )
         self.pods = Union([pods])
         self.nodes = Informer(self.kube, NODE)
-        self.reconciler = Reconciler(self.kube, self.store, self.pods, self.nodes, self.recorder, self.metrics)
+        claims = Informer(self.kube, PERSISTENT_VOLUME_CLAIM, namespace="team", selector=f"{labels.LABEL_MANAGED}=true")
+        self.claims = Union([claims])
+        self.reconciler = Reconciler(
+            self.kube, self.store, self.pods, self.claims, self.nodes, self.recorder, self.metrics
+        )
 
     @property
     def body(self) -> Object:
@@ -115,7 +120,7 @@ class Desk:
 
     async def see(self) -> None:
         """Until the copies are what the server has."""
-        for copy, kind in ((self.pods, POD), (self.nodes, NODE)):
+        for copy, kind in ((self.pods, POD), (self.claims, PERSISTENT_VOLUME_CLAIM), (self.nodes, NODE)):
             await copy.wait_until_listed()
             await until(lambda: not self.sees or _versions(copy) == _versions(self.server.all(kind)))  # noqa: B023
 
@@ -160,7 +165,7 @@ async def at_work(server: ApiServer, *, sees: bool = True, made: bool = True, **
         server.make(NODE, "", world.node())
     desk = Desk(server)
     desk.sees = sees
-    tasks = [asyncio.create_task(one.run()) for one in (desk.pods, desk.nodes, desk.recorder)]
+    tasks = [asyncio.create_task(one.run()) for one in (desk.pods, desk.claims, desk.nodes, desk.recorder)]
     try:
         await desk.see()
         yield desk

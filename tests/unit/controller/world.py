@@ -22,6 +22,7 @@ from rekindle.controller.executor_facts import executor_facts
 from rekindle.controller.lifecycle import decide
 from rekindle.controller.reading import read_spec
 from rekindle.controller.recovery.job_facts import JobFacts
+from rekindle.controller.recovery.volume_facts import VolumeFacts
 from rekindle.controller.submission.driver_pod import CONTAINER
 from rekindle.controller.submission.names import LABEL_ATTEMPT, AttemptNames
 
@@ -114,6 +115,7 @@ class World:
     jobs: dict[str, JobFacts] = field(default_factory=dict)
     """[uid of a driver's pod -> what its job master told last]"""
 
+    volumes: VolumeFacts | None = None
     said: list[tuple[str, str, str]] = field(default_factory=list)
 
     def state(self) -> ApplicationState:
@@ -173,6 +175,7 @@ class World:
             last_attempt=max((attempt_of(pod) for pod in self.pods.values()), default=0),
             executors=executor_facts(self.executors, self.status.executors.ever_started),
             job=self.jobs.get(info.pod_uid),
+            volumes=self.volumes,
             submission_error="",
             deleted_at=self.deleted_at,
             now=self.now,
@@ -207,6 +210,7 @@ class World:
         for step in decision.steps:
             if isinstance(step, Submit) and not self.refusal:
                 self._make(self.names.driver_pod)
+                self.volumes = VolumeFacts() if self.volumes is not None else None
             elif isinstance(step, DeleteDriver):
                 self._delete(step)
             elif isinstance(step, CleanUp):

@@ -12,7 +12,7 @@ from rekindle.core.events import DriverLost
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.inventory import JobInventory
 from rekindle.core.ranges import ranges_of, subtasks_of
-from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost, plan_of
+from rekindle.core.recovery_plan import RecoveryPlan, may_be_read, plan_driver_lost, plan_of
 from tests.unit.core.dsl import Run, job
 from tests.unit.core.test_replay import play, rolls_of_dice, runs
 
@@ -42,6 +42,41 @@ def test_the_plan_for_a_lost_driver_is_the_job_masters_own(run, rolls):
     again.validate_state()
     planned = plan_driver_lost(again, "gone", run.now)
     assert planned == plan_of(run.graph, run.graph.handle(DriverLost("gone"), run.now))
+
+
+@pytest.mark.requirement("S7-9", "S7-12")
+@given(run=runs(), rolls=rolls_of_dice, lost=st.integers(0, 1))
+def test_so_is_the_plan_for_a_driver_that_is_lost_with_a_volume(run, rolls, lost):
+    play(run, rolls)
+    again = restored(run, run.graph.inventory())
+    on_volume = lambda subtask: subtask % 2 == lost  # noqa: E731
+    planned = plan_driver_lost(again, "gone", run.now, on_volume)
+    again.validate_state()
+    assert planned == plan_driver_lost(run.graph, "gone", run.now, on_volume)
+
+
+@pytest.mark.requirement("S7-2", "S7-4", "S7-14")
+def test_a_lost_volume_costs_its_share_of_what_somebody_will_read():
+    """A was made, three of B are there, and the sink S is not read by anybody but shown."""
+    run = Run(job("A*4 => B*4 => C*4", "A => S*2")).submit()
+    run.finish("A")
+    run.finish("S")
+    for subtask in range(3):
+        run.finish(f"B[{subtask}]")
+    plan = plan_driver_lost(run.graph, "gone", run.now, lambda subtask: subtask % 2 == 1)
+    assert plan.restart == {"A": ((1, 1), (3, 3)), "B": ((0, 3),), "S": ((0, 1),)}
+    assert plan.reused == 2
+
+
+@pytest.mark.requirement("S7-2", "S7-14")
+def test_what_a_lost_partition_was_made_of_may_be_lost_too():
+    """Nobody would read A again if B were there."""
+    run = Run(job("A*2 => B*2 => C*2")).submit()
+    run.finish("A")
+    run.finish("B")
+    assert [name for name in "ABC" if may_be_read(run.graph, name)] == ["B", "C"]
+    plan = plan_driver_lost(run.graph, "gone", run.now, lambda subtask: subtask == 0)
+    assert plan.restart == {"A": ((0, 0),), "B": ((0, 1),), "C": ((0, 1),)}
 
 
 @pytest.mark.requirement("S7-2", "S7-4")

@@ -6,7 +6,7 @@ did, and where that is something else the status says so.
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pydantic import ValidationError
 
@@ -32,15 +32,25 @@ def job_of(recovery: RecoveryStatus) -> JobReport | None:
         return None
 
 
-def planned(job: JobReport, options: CoreOptions, attempt: int, cause: str, now: float) -> RecoverySummary | None:
+def planned(
+    job: JobReport,
+    options: CoreOptions,
+    attempt: int,
+    cause: str,
+    now: float,
+    is_lost: Callable[[int], bool] = lambda subtask: False,
+) -> RecoverySummary | None:
     """What the loss of the driver costs, as the next one, of that attempt, will find it. None where nobody can tell: a
-    plan is for people, and what a driver has told must not keep the next one from beginning."""
+    plan is for people, and what a driver has told must not keep the next one from beginning.
+
+    `is_lost`: of a subtask, whether the volume on which its stored partition lies is gone.
+    """
     try:
         graph = ExecutionGraph(
             job.job_graph(), speculation=options.speculation, failover=options.failover, blocklist=options.blocklist
         )
         graph.restore(job.inventory())
-        plan = plan_driver_lost(graph, cause, now)
+        plan = plan_driver_lost(graph, cause, now, is_lost)
     except Exception:
         log.exception("no recovery can be planned")
         return None

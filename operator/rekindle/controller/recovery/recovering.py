@@ -6,6 +6,7 @@ Meanwhile the condition `Recovering` holds; the application has not failed (S6-2
 from dataclasses import replace
 
 from rekindle.api.application_status import ApplicationStatus, RecoveryStatus
+from rekindle.api.storage import volume_of
 from rekindle.controller.decision import Decision, View
 from rekindle.controller.recovery.planning import confirmed, job_of, planned, told
 from rekindle.controller.status import with_condition
@@ -28,7 +29,21 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
     settings = view.application.spec.settings()
     job = job_of(before.recovery) if settings.recovery.outlives_driver else None
     cause = before.transitions[-1].message if before.transitions else ""
-    plan = planned(job, settings.to_core(), status.attempt, cause, view.now) if job is not None else None
+    lost = {volume.number for volume in view.volumes.lost} if view.volumes is not None else set()
+    if job is not None and None in lost:
+        said = f"{cause}; the journal was on it: the pipeline begins anew"
+        return replace(decision, status=without_job(status)).saying("Warning", "ResultsLost", said)
+    plan = None
+    if job is not None:
+        volumes = settings.recovery.volumes
+        plan = planned(
+            job,
+            settings.to_core(),
+            status.attempt,
+            cause,
+            view.now,
+            lambda subtask: volume_of(subtask, volumes) in lost,
+        )
     if plan is None:
         return replace(decision, status=status)
     status = status.model_copy(update={"recovery": status.recovery.model_copy(update={"last": plan})})

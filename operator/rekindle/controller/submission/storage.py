@@ -19,12 +19,33 @@ _NAME = "rekindle-store"
 
 
 @dataclass(frozen=True, slots=True)
-class _Volume:
-    """One volume of the store: its name in a pod, the claim that it is, and where it is mounted."""
+class StoreVolume:
+    """One volume of the store: its name in a pod, the claim that it is, and where it is mounted.
+
+    Results are spread over those that have a number, if any has; the other has the journal.
+    """
 
     name: str
     claim: str
     path: str
+    number: int | None = None
+
+
+def store_volumes(spec: SparkApplicationSpec, names: AttemptNames) -> list[StoreVolume]:
+    """The first has journal and manifests, and all results where there is no other."""
+    recovery = spec.recovery
+    if recovery.storage is None:
+        return []
+    if recovery.storage.claim_name is not None:
+        return [StoreVolume(_NAME, recovery.storage.claim_name, MOUNT_PATH)]
+    spread = range(recovery.volumes if recovery.volumes > 1 else 0)
+    return [
+        StoreVolume(_NAME, names.store_claim(), MOUNT_PATH),
+        *(
+            StoreVolume(f"{_NAME}-{one}", names.store_claim(one), f"{MOUNT_PATH}/{volume_folder(one)}", one)
+            for one in spread
+        ),
+    ]
 
 
 def store_claims(spec: SparkApplicationSpec, names: AttemptNames, owner: Object) -> list[Object]:
@@ -34,12 +55,12 @@ def store_claims(spec: SparkApplicationSpec, names: AttemptNames, owner: Object)
         return []
     wanted = storage.claim_template.model_dump(by_alias=True, exclude_none=True)
     shared = {"labels": names.application_labels, "ownerReferences": [owner]}
-    return [{"metadata": {"name": one.claim, **shared}, "spec": wanted} for one in _volumes(spec, names)]
+    return [{"metadata": {"name": one.claim, **shared}, "spec": wanted} for one in store_volumes(spec, names)]
 
 
 def claim_names(spec: SparkApplicationSpec, names: AttemptNames) -> list[str]:
     """The claims that its pods mount, whoever made them."""
-    return [one.claim for one in _volumes(spec, names)]
+    return [one.claim for one in store_volumes(spec, names)]
 
 
 def why_unbound(name: str, claim: Object | None) -> str | None:
@@ -60,7 +81,7 @@ def why_unbound(name: str, claim: Object | None) -> str | None:
 
 def mount_store(pod: Object, container: Object, spec: SparkApplicationSpec, names: AttemptNames) -> None:
     """Have a pod of the application mount it, if it has one."""
-    if volumes := _volumes(spec, names):
+    if volumes := store_volumes(spec, names):
         mine = [{"name": one.name, "persistentVolumeClaim": {"claimName": one.claim}} for one in volumes]
         pod["spec"]["volumes"] = [*(pod["spec"].get("volumes") or ()), *mine]
         mounts = [{"name": one.name, "mountPath": one.path} for one in volumes]
@@ -82,17 +103,3 @@ def store_properties(application: SparkApplication, names: AttemptNames) -> Mapp
         return {STORE: f"{MOUNT_PATH}/{application.metadata.name}", **changed}
     takes_over = names.attempt > 1 and recovery.fencing == "Wait"
     return {STORE: MOUNT_PATH, **changed, **({DRIVER_TAKEOVER: "true"} if takes_over else {})}
-
-
-def _volumes(spec: SparkApplicationSpec, names: AttemptNames) -> list[_Volume]:
-    """The first has journal and manifests, and all results where there is no other."""
-    recovery = spec.recovery
-    if recovery.storage is None:
-        return []
-    if recovery.storage.claim_name is not None:
-        return [_Volume(_NAME, recovery.storage.claim_name, MOUNT_PATH)]
-    spread = range(recovery.volumes if recovery.volumes > 1 else 0)
-    return [
-        _Volume(_NAME, names.store_claim(), MOUNT_PATH),
-        *(_Volume(f"{_NAME}-{one}", names.store_claim(one), f"{MOUNT_PATH}/{volume_folder(one)}") for one in spread),
-    ]
