@@ -3,7 +3,7 @@ PY := .venv/bin/python
 CODE := $(wildcard operator/rekindle examples benchmarks tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench bench-slow-node bench-lost-driver bench-following test test-unit test-spark test-faults test-cluster soak mutants cluster cluster-down lint types layers format crds requirements clean
+.PHONY: help setup demo bench bench-slow-node bench-lost-driver bench-following test chaos test-unit test-spark test-faults test-cluster soak mutants cluster cluster-down lint types layers format crds requirements clean
 
 help: ## this list
 	@echo "Rekindle. First:  make demo   (a pipeline on real Spark, slowed and killed, and the same answer)"
@@ -50,6 +50,9 @@ test-faults: setup ## nodes slowed, executors and drivers killed
 
 test-cluster: setup ## on a real Kubernetes, made for it unless it is up (make cluster)
 	@$(PY) -m tests.tools.tiers cluster $(ARGS)
+
+chaos: setup ## faults at random under pipelines on Kubernetes, two at a time, and a look at what came of it: SEED=7 MINUTES=30
+	@REKINDLE_CHAOS_SEED=$(or $(SEED),1) REKINDLE_CHAOS_MINUTES=$(or $(MINUTES),0) $(PY) -m tests.tools.tiers cluster -s -k come_out_right
 
 soak: setup ## the long cases that make test leaves out
 	$(PY) -m pytest -m soak --timeout 3600 $(ARGS)

@@ -331,7 +331,7 @@ class ApplicationStatus(StatusModel):
     """Of a pipeline: its results, and its last recovery."""
 
     conditions: list[Condition] = Field(default_factory=list)
-    """Accepted, DriverRunning, Succeeded, Recovering."""
+    """Accepted, DriverRunning, Succeeded, Recovering, StorageReady."""
 
     transitions: list[Transition] = Field(default_factory=list)
     """The last thirty-two changes of state, oldest first."""

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from rekindle.api.model import ApiModel, OnKubernetes, nearest, problems
 from rekindle.api.quantities import YEAR, Duration, PositiveDuration, PositiveSize, Ratio, RatioBelowOne, SecondOrMore
-from rekindle.api.storage import StorageSpec
+from rekindle.api.storage import ShuffleVolumesSpec, StorageSpec
 from rekindle.core.options import (
     BlocklistOptions,
     FailoverOptions,
@@ -146,6 +146,10 @@ class RecoverySpec(ApiModel):
     storage: OnKubernetes[StorageSpec | None] = None
     """A volume for the stored results, which outlives drivers and executors: all pods mount it, and the store is there.
     Unset: `store` decides."""
+
+    shuffle_volumes: OnKubernetes[ShuffleVolumesSpec | None] = None
+    """For any application: executors' shuffle files lie on volumes that outlive an executor, though not the driver.
+    Unset: they go with their executor, and what it had shuffled is made again."""
 
     volumes: int = Field(default=1, ge=1, le=100)
     """Volumes over which stored results are spread."""

@@ -207,7 +207,8 @@ class SparkApplicationSpec(ApiModel):
         """
         blocks = RekindleSettings(speculation=self.speculation, blocklist=self.blocklist, recovery=self.recovery)
         settings = RekindleSettings.from_spark_conf({**blocks.to_spark_conf(), **self.spark_conf})
-        recovery = settings.recovery.model_copy(update={"storage": self.recovery.storage})  # no key of Spark's says it
+        volumes = {"storage": self.recovery.storage, "shuffle_volumes": self.recovery.shuffle_volumes}
+        recovery = settings.recovery.model_copy(update=volumes)  # no key of Spark's says them
         return settings.model_copy(update={"recovery": recovery})
 
 

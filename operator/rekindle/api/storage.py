@@ -36,6 +36,16 @@ class StorageResources(ApiModel):
     """At least so much."""
 
 
+class ShuffleVolumesSpec(ApiModel):
+    """A volume for each executor's shuffle files, which the executor that replaces a lost one takes over."""
+
+    size: KubernetesQuantity
+    """Bytes of each, such as 100Gi."""
+
+    storage_class_name: str | None = None
+    """The class that makes them. Unset: the cluster's default class."""
+
+
 class ClaimTemplate(ApiModel):
     """The spec of a PersistentVolumeClaim; the fields are Kubernetes'."""
 

@@ -5,6 +5,7 @@ a living one is told to end after it; a submission comes after the status that s
 be taken twice.
 """
 
+import asyncio
 import logging
 from dataclasses import replace
 
@@ -77,7 +78,9 @@ class Reconciler:
             await self._hold(body)
             return 0.0
         view = await self._observer.view(body)
-        return await self._apply(body, view, decide(view))
+        # What the loss of a driver costs a large job takes seconds to work out, in which others are looked at.
+        decision = await asyncio.to_thread(decide, view) if view.status.recovery.job else decide(view)
+        return await self._apply(body, view, decision)
 
     async def _hold(self, body: Object) -> None:
         """Put our finalizer on it before anything is made for it."""

@@ -16,6 +16,12 @@ RECOVERING = "Recovering"
 _GOES_ON = ("RerunStarted", "Resumed")
 """Why an attempt begins that finds what the one before has stored, of the same program."""
 
+_NOTHING_KEPT = (
+    "NothingKept",
+    "all of it runs again: results outlive a driver where the program is a pipeline with spec.recovery.storage",
+)
+_NOT_TOLD = ("NotTold", "no job was told of: a pipeline goes on with what is stored, another program runs again")
+
 
 def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, reason: str) -> Decision:
     """`decision` begins the next attempt of what `before` tells of: with the plan, where there is something to recover.
@@ -45,7 +51,8 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
             lambda subtask: volume_of(subtask, volumes) in lost,
         )
     if plan is None:
-        return replace(decision, status=status)
+        why = _NOT_TOLD if settings.recovery.outlives_driver else _NOTHING_KEPT
+        return replace(decision, status=with_condition(status, RECOVERING, "False", view.now, *why))
     status = status.model_copy(update={"recovery": status.recovery.model_copy(update={"last": plan})})
     status = with_condition(status, RECOVERING, "True", view.now, "RecoveryPlanned", f"planned: {told(plan)}")
     said = f"attempt {plan.attempt}: {told(plan)}; some {plan.expected_task_seconds} task seconds are left"

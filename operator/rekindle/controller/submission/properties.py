@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from rekindle.api.spark_application import SparkApplication, SparkApplicationSpec
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.quantities import overhead_factor
+from rekindle.controller.submission.shuffle_volumes import shuffle_properties
 from rekindle.controller.submission.speculation import speculation_properties
 from rekindle.controller.submission.storage import store_properties
 
@@ -53,6 +54,7 @@ def properties(application: SparkApplication, names: AttemptNames, namespace: st
         "spark.app.name": application.metadata.name,
         **_memory_beside_heap(spec),
         **speculation_properties(spec),
+        **shuffle_properties(spec),
         **spec.spark_conf,
         **{f"spark.hadoop.{key}": value for key, value in spec.hadoop_conf.items()},
         **_dependencies(spec),

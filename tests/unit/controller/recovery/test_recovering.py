@@ -149,7 +149,7 @@ def test_where_the_store_does_not_outlive_the_driver_nothing_is_planned():
     world = half_done(recovery={}, speculation={"enabled": True})
     world.lose_driver()
     assert world.last is None
-    assert world.recovering == ("", "")
+    assert world.recovering == ("False", "NothingKept")
 
 
 @pytest.mark.parametrize("suspended", [False, True])

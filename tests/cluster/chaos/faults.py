@@ -1,0 +1,233 @@
+"""What is done to the cluster and to a pipeline on it. Each fault undoes itself, and says what it did."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster import api, operators
+from tests.cluster.api import Object
+from tests.cluster.chaos.subject import VOLUMES, Subject
+from tests.kind import kubelet, levers
+from tests.kind.cluster import WORKERS
+from tests.kind.kubectl import kubectl
+
+_FLIPPED = 64
+
+Do = Callable[[Sequence[Subject], random.Random], str | None]
+"""Does it to one of them: what was done, or None where there is nothing to do it to."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One kind of fault.
+
+    Attributes:
+        share: how many of forty faults are of this kind.
+        alone: it may not meet another one of which this holds: who undoes it needs the rest of the cluster.
+    """
+
+    name: str
+    share: int
+    do: Do
+    alone: bool = False
+
+
+def _kill_driver(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    """As the kernel does it."""
+    subject = dice.choice(list(subjects))
+    pod = _driver(subject)
+    if pod is None:
+        return None
+    kubectl(*_in_pod(pod, kubelet.DRIVER), "pkill", "-KILL", "java", timeout=20)
+    return f"the driver of {subject} was killed"
+
+
+def _delete_driver(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    subject = dice.choice(list(subjects))
+    pod = _driver(subject)
+    if pod is None:
+        return None
+    if dice.random() < 0.5:
+        api.kill(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        return f"the driver of {subject} was deleted by force"
+    kubectl("delete", "pod", pod["metadata"]["name"], "-n", pod["metadata"]["namespace"], "--wait=false", timeout=20)
+    return f"the driver of {subject} was deleted"
+
+
+def _kill_executor(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    pod = _executor(dice.choice(list(subjects)), dice)
+    if pod is None:
+        return None
+    if dice.random() < 0.5:
+        api.kill(pod["metadata"]["namespace"], pod["metadata"]["name"])
+        return f"executor {pod['metadata']['name']} was deleted by force"
+    kubectl(*_in_pod(pod, kubelet.EXECUTOR), "pkill", "-KILL", "java", timeout=20)
+    return f"executor {pod['metadata']['name']} was killed"
+
+
+def _kill_operator(_: Sequence[Subject], __: random.Random) -> str | None:
+    if not operators.pods():
+        return None
+    operators.kill()
+    return "the operator was killed"
+
+
+def _pause_node(_: Sequence[Subject], dice: random.Random) -> str | None:
+    node, seconds = dice.choice(WORKERS), dice.uniform(3, 12)
+    with levers.paused(node):
+        time.sleep(seconds)
+    return f"node {node} stood still for {seconds:.0f} s"
+
+
+def _cut_node(_: Sequence[Subject], dice: random.Random) -> str | None:
+    node, seconds = dice.choice(WORKERS), dice.uniform(3, 15)
+    with levers.isolated(node):
+        time.sleep(seconds)
+    return f"node {node} was cut off for {seconds:.0f} s"
+
+
+def _kill_node(_: Sequence[Subject], dice: random.Random) -> str | None:
+    node, seconds = dice.choice(WORKERS), dice.uniform(1, 10)
+    with levers.killed(node):
+        time.sleep(seconds)
+    return f"node {node} was dead for {seconds:.0f} s"
+
+
+def _stop_api_server(_: Sequence[Subject], dice: random.Random) -> str | None:
+    seconds = dice.uniform(2, 10)
+    with levers.without_api_server():
+        time.sleep(seconds)
+    return f"the API server was away for {seconds:.0f} s"
+
+
+def _lose_partition(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    return _harm(subjects, dice, "lost", os.unlink)
+
+
+def _corrupt_partition(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    return _harm(subjects, dice, "corrupted", _flip)
+
+
+def _empty_volume(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    subject, number = dice.choice(list(subjects)), dice.randrange(VOLUMES)
+    if not subject.empty(number):
+        return None
+    what = f"volume {number} of {subject} was emptied"
+    subject.harmed.append(what)
+    return what
+
+
+def _delete_claim(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    subject = dice.choice(list(subjects))
+    claims = [one["metadata"]["name"] for one in subject.claims() if not one["metadata"]["name"].endswith("-store")]
+    if not claims:
+        return None
+    claim = dice.choice(sorted(claims))
+    kubectl("delete", "pvc", claim, "-n", subject.app.namespace, "--wait=false", timeout=20)
+    what = f"claim {claim} was deleted"
+    subject.harmed.append(what)
+    return what
+
+
+def _refuse_writes(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    subject, number, seconds = dice.choice(list(subjects)), dice.randrange(VOLUMES), dice.uniform(1, 5)
+    folder = subject.volume(number)
+    if folder is None:
+        return None
+    with _read_only(folder):
+        time.sleep(seconds)
+    return f"volume {number} of {subject} took nothing for {seconds:.0f} s"
+
+
+FAULTS = (
+    Fault("kill-driver", 5, _kill_driver),
+    Fault("delete-driver", 3, _delete_driver),
+    Fault("kill-executor", 8, _kill_executor),
+    Fault("kill-operator", 5, _kill_operator),
+    Fault("pause-node", 3, _pause_node, alone=True),
+    Fault("cut-node", 2, _cut_node, alone=True),
+    Fault("kill-node", 1, _kill_node, alone=True),
+    Fault("stop-api-server", 1, _stop_api_server, alone=True),
+    Fault("lose-partition", 4, _lose_partition),
+    Fault("corrupt-partition", 4, _corrupt_partition),
+    Fault("empty-volume", 2, _empty_volume),
+    Fault("delete-claim", 1, _delete_claim),
+    Fault("refuse-writes", 1, _refuse_writes),
+)
+
+
+def deck(dice: random.Random) -> list[Fault]:
+    """Forty faults in some order."""
+    cards = [fault for fault in FAULTS for _ in range(fault.share)]
+    dice.shuffle(cards)
+    return cards
+
+
+def pairs(cards: Sequence[Fault]) -> Iterator[tuple[Fault, ...]]:
+    """Two at a time, in about that order; those that must be alone do not meet."""
+    left = list(cards)
+    while left:
+        first = left.pop(0)
+        fitting = next((place for place, one in enumerate(left) if not (first.alone and one.alone)), None)
+        yield (first,) if fitting is None else (first, left.pop(fitting))
+
+
+def _driver(subject: Subject) -> Object | None:
+    pod = subject.app.driver()
+    return pod if pod is not None and _runs(pod) else None
+
+
+def _executor(subject: Subject, dice: random.Random) -> Object | None:
+    running = [pod for pod in subject.app.executors() if _runs(pod)]
+    return dice.choice(sorted(running, key=operators.name_of)) if running else None
+
+
+def _runs(pod: Object) -> bool:
+    return pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _in_pod(pod: Object, container: str) -> tuple[str, ...]:
+    return ("exec", pod["metadata"]["name"], "-n", pod["metadata"]["namespace"], "-c", container, "--")
+
+
+def _harm(subjects: Sequence[Subject], dice: random.Random, done: str, to: Callable[[Path], None]) -> str | None:
+    subject = dice.choice(list(subjects))
+    there = [(one, files) for one in subject.stored() if (files := subject.files(one))]
+    if not there:
+        return None
+    one, files = dice.choice(there)
+    what = f"partition {one.partition} of {one.stage} of {subject} was {done}"
+    subject.harmed.append(what)
+    for path in files:
+        to(path)
+    return what
+
+
+def _flip(path: Path) -> None:
+    """Change bytes in the middle; the size stays."""
+    with path.open("r+b") as file:
+        middle = max(0, path.stat().st_size // 2 - _FLIPPED // 2)
+        file.seek(middle)
+        data = file.read(_FLIPPED)
+        file.seek(middle)
+        file.write(bytes(byte ^ 0xFF for byte in data))
+
+
+@contextmanager
+def _read_only(folder: Path) -> Iterator[None]:
+    """Nobody but root may make or remove anything there."""
+    changed = {path: path.stat().st_mode & 0o7777 for path in (folder, *folder.rglob("*")) if path.is_dir()}
+    for path, mode in changed.items():
+        path.chmod(mode & 0o555)
+    try:
+        yield
+    finally:
+        for path, mode in changed.items():
+            if path.exists():
+                path.chmod(mode)

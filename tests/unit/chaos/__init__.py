@@ -1,0 +1,1 @@
+"""The tests of what judges a run of chaos."""
