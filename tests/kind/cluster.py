@@ -93,6 +93,8 @@ def down() -> None:
 
 def build() -> None:
     """Everything that takes long, without making the cluster."""
+    if given_kubeconfig() is not None:
+        return
     engine.start()
     _choose_image("auto")
     binaries.build(binaries.CLIENTS)

@@ -11,6 +11,7 @@ a busy machine is not a bug: its long cases belong under `@pytest.mark.soak`.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -26,6 +27,7 @@ from tests.tools.machine import limits
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(".build")  # all paths are relative to ROOT, where main() goes first
+_END_SECONDS = 180.0
 BUDGETS = {"set-up": 15.0, "core": 3.0, "Spark": 15.0, "faults": 15.0, "cluster": 30.0}  # minutes
 
 
@@ -41,6 +43,9 @@ class Need:
 
     drop: tuple[str, ...] = ()
     """Ends it, if it was not there before."""
+
+    build: tuple[str, ...] = ()
+    """Builds what takes minutes on a new machine: done beside the tiers that come before."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +81,7 @@ class Tier:
 
 
 BUCKET, CLASSES = Need(("tests.tools.bucket",)), Need(("tests.tools.class_archive",))
-CLUSTER = Need(("tests.kind", "up"), ("tests.kind", "status"), ("tests.kind", "down"))
+CLUSTER = Need(("tests.kind", "up"), ("tests.kind", "status"), ("tests.kind", "down"), ("tests.kind", "build"))
 TIERS = (
     Tier("lint", "core"),
     Tier("types", "core"),
@@ -133,6 +138,31 @@ def needed(need: Need, environment: dict[str, str]) -> Iterator[None]:
             call(need.drop)
 
 
+@contextmanager
+def built_beside(tiers: Sequence[Tier]) -> Iterator[None]:
+    """What tiers but the first stand on is built meanwhile, on what CPU time the others leave."""
+    needs = [need for tier in tiers[1:] for need in tier.needs if need.build and not _succeeds(need.is_there)]
+    log = BUILD / "built-beside.log"
+    log.parent.mkdir(exist_ok=True)
+    with log.open("wb") as out:
+        commands = [["nice", "-n", "19", sys.executable, "-m", *need.build] for need in needs]
+        at_work = [subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) for command in commands]
+        try:
+            yield
+        finally:
+            for need, process in zip(needs, at_work, strict=True):
+                if process.poll() is None:  # no tier has waited for it
+                    process.send_signal(signal.SIGINT)
+                    process.wait(timeout=_END_SECONDS)
+                _succeeds(need.drop)  # what it started on the way, unless a tier has dropped it
+
+
+def _succeeds(module: tuple[str, ...]) -> bool:
+    """Whether a module ends well; what it says is nobody's concern. False for none."""
+    command, silent = [sys.executable, "-m", *module], subprocess.DEVNULL
+    return bool(module) and subprocess.run(command, check=False, stdout=silent, stderr=silent).returncode == 0
+
+
 def run_all(tiers: Iterable[Tier], run: Callable[[Tier], Outcome], failfast: bool) -> list[Outcome]:
     outcomes = []
     for tier in tiers:
@@ -185,7 +215,10 @@ def main(arguments: Sequence[str]) -> int:
     here = [f"on this machine: {line}" for line in limits()]
     tiers, pytest_arguments = chosen(arguments), arguments[1:]
     print(*here, sep="\n", end="\n" if here else "")
-    outcomes = run_all(tiers, lambda tier: run_tier(tier, pytest_arguments), failfast=os.environ.get("FAILFAST") == "1")
+    with built_beside(tiers):
+        outcomes = run_all(
+            tiers, lambda tier: run_tier(tier, pytest_arguments), failfast=os.environ.get("FAILFAST") == "1"
+        )
     setup_seconds = None if arguments else read_setup_seconds()
     print(*here, *report(outcomes, setup_seconds), sep="\n", flush=True)
     return 0 if all(outcome.ok for outcome in outcomes) else 1

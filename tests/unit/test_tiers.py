@@ -1,11 +1,12 @@
 """The tier runner: what it adds up, and that a failure never looks like a success."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from tests.tools.junit import Counts, read_counts
-from tests.tools.tiers import BUDGETS, TIERS, Need, Outcome, Tier, needed, report, run_all, run_tier
+from tests.tools.tiers import BUDGETS, TIERS, Need, Outcome, Tier, built_beside, needed, report, run_all, run_tier
 
 JUNIT = """<testsuites><testsuite tests="5">
   <testcase classname="a" name="good"/>
@@ -113,3 +114,29 @@ def test_what_a_tier_needs_is_dropped_unless_it_was_there_before(tmp_path, was_t
     with needed(need, {"PYTHONPATH": str(tmp_path)}):
         assert (tmp_path / "there").exists()
     assert [name for name in ("there",) if (tmp_path / name).exists()] == left
+
+
+@pytest.mark.parametrize("waits", [0, 600])
+def test_what_takes_minutes_is_built_beside_and_ended_where_nobody_waits_for_it(tmp_path, monkeypatch, waits):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    build = "import pathlib, time; pathlib.Path('begun').touch(); time.sleep({}); pathlib.Path('built').touch()"
+    (tmp_path / "slow_build.py").write_text(build.format(waits))
+    (tmp_path / "drop_it.py").write_text("import pathlib; pathlib.Path('dropped').touch()")
+    need = Need(("unused",), is_there=("no_such_module",), drop=("drop_it",), build=("slow_build",))
+    with built_beside((UNIT, Tier("cluster", "cluster", needs=(need,)))):
+        deadline = time.monotonic() + 30
+        while not (tmp_path / ("begun" if waits else "built")).exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if not waits:
+            time.sleep(1)  # it ends
+    assert [(tmp_path / name).exists() for name in ("begun", "built", "dropped")] == [True, not waits, True]
+
+
+@pytest.mark.parametrize(("before", "is_there"), [((), ()), ((UNIT,), ("platform",))], ids=["first tier", "there"])
+def test_nothing_is_built_beside_that_is_there_or_waited_for(tmp_path, monkeypatch, before, is_there):
+    monkeypatch.chdir(tmp_path)
+    need = Need(("unused",), is_there=is_there, drop=("no_such_module",), build=("no_such_module",))
+    with built_beside((*before, Tier("cluster", "cluster", needs=(need,)))):
+        pass
+    assert (tmp_path / ".build" / "built-beside.log").read_bytes() == b""
