@@ -7,7 +7,7 @@ import os
 import pytest
 
 from tests.cluster import api, operators
-from tests.cluster.chaos.run import Chaos
+from tests.cluster.chaos.run import FEWEST, Chaos
 from tests.cluster.chaos.subject import VOLUMES, Subject
 from tests.cluster.deployment import JOBS, ROOT
 from tests.kind.kubectl import given_kubeconfig
@@ -16,12 +16,13 @@ from tests.kind.storage import recycle_volumes
 SEED, MINUTES = int(os.environ.get("REKINDLE_CHAOS_SEED", "1")), float(os.environ.get("REKINDLE_CHAOS_MINUTES", "0"))
 PARTITIONS, SECONDS = 6, 3.0
 KINDS = ("keyed", "random")
-FAULTS = 40
 
 pytestmark = pytest.mark.timeout(60 * MINUTES + 1500)
 
 AGAIN = {
-    "type": "OnInfrastructureFailure",
+    "type": "OnFailure",
+    "onFailureRetries": 1000,
+    "onFailureRetryInterval": 1,
     "onInfrastructureFailureRetries": 1000,
     "onInfrastructureFailureRetryInterval": 1,
     "onSubmissionFailureRetries": 1000,
@@ -54,8 +55,9 @@ def test_pipelines_come_out_right_whatever_is_lost(application, claim_template):
 
     chaos = Chaos(KINDS, begin, SEED, ROOT / ".build" / "chaos" / f"seed-{SEED}.log")
     chaos.run(MINUTES)
-    assert sum(chaos.done.values()) >= FAULTS - 5, chaos.done  # some find nothing to hit
+    assert chaos.done.total() >= FEWEST, chaos.done
     assert len(chaos.ended) == len(begun)
+    assert sum(one["seen"] for one in chaos.ended.values()) >= len(begun) - 1
     for kind in ("pods", "persistentvolumeclaims", "services", "configmaps"):
         api.until(f"no {kind} are left", lambda: not api.items(kind, JOBS, "rekindle.dev/managed=true"), 90)  # noqa: B023
     api.until("an operator runs", operators.pods, 60)

@@ -44,10 +44,11 @@ def test_a_lost_volume_costs_what_was_on_it(application, claim_template):
     restarted = report["recoveries"][0]["restarted"]
     assert restarted["numbers"] == PARTITIONS // 2
     assert {one["name"]: one["rerun"] for one in report["stages"]}["numbers"] == PARTITIONS // 2
-    assert restarted["worked"] == PARTITIONS - 1  # pointwise: the partition of the volume that is left stays
+    assert restarted["worked"] in (2, 3)  # pointwise, and the other half may have ended while the driver did
     recovery = app.status["recovery"]["last"]
     assert recovery["asPlanned"] is True, app.tell()
     assert recovery["restarted"]["numbers"] == "1,3"
+    assert recovery["restarted"]["worked"] in ("1-3", "1,3")
     assert app.condition("StorageReady")["status"] == "True"
     [anew] = [one["metadata"] for one in claims(app) if one["metadata"]["name"] == claim["name"]]
     assert anew["uid"] != claim["uid"]

@@ -263,6 +263,9 @@ class RecoveryStatus(StatusModel):
     job: dict[str, Any] = Field(default_factory=dict)
     """The inventory as the job master told it, for the operator's plan; empty where it has more than 64 KiB."""
 
+    claims: dict[str, str] = Field(default_factory=dict)
+    """The uids of the claims on which that lies, by volume: `journal`, `0`, `1` and so on."""
+
     last: RecoverySummary | None = None
     """The last recovery."""
 

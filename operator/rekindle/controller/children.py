@@ -11,7 +11,7 @@ from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.kube import Kube, KubeError, Refused, Taken, Unavailable
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.observer import Observer, attempt_of
-from rekindle.controller.recovery.volume_facts import is_lost
+from rekindle.controller.recovery.volume_facts import is_going, is_lost
 from rekindle.controller.resources import (
     CONFIG_MAP,
     PERSISTENT_VOLUME_CLAIM,
@@ -90,13 +90,13 @@ class Children:
     async def _replace_lost(self, view: View, claim: Object, attempt: int) -> None:
         """Have a claim of the store that is lost, or on its way out, made anew. Raises Unavailable until it can be: it
         goes when nothing mounts it any more, and to Kubernetes also an ended driver does."""
-        name, is_going = claim["metadata"]["name"], "deletionTimestamp" in claim["metadata"]
-        if not is_going and not is_lost(claim):
+        name = claim["metadata"]["name"]
+        if not is_going(claim) and not is_lost(claim):
             return
         await self._forget(view.namespace, view.uid, attempt - 1)
-        if not is_going:
+        if not is_going(claim):
             await self._kube.delete(PERSISTENT_VOLUME_CLAIM, view.namespace, name, uid=uid_of(claim))
-        why = "was deleted" if is_going else "has lost its PersistentVolume"
+        why = "was deleted" if is_going(claim) else "has lost its PersistentVolume"
         raise Unavailable(409, f"claim {name} {why}: it is made anew when no pod mounts it any more")
 
     async def delete_driver(self, view: View, step: DeleteDriver) -> None:

@@ -96,7 +96,7 @@ class View:
     """Why claims of the store cannot be mounted, while the driver waits for a volume."""
 
     volumes: VolumeFacts | None = None
-    """What the claims of the application's own store tell; None where it has none, or they are still to be made."""
+    """What the claims of the application's own store tell; None where it has none."""
 
     suspend: bool = False
     """`spec.suspend`, also of a spec that cannot be used."""

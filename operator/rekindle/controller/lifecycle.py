@@ -25,6 +25,7 @@ from rekindle.controller.fencing import ending, is_gone, waiting_for_proof
 from rekindle.controller.live_attempt import running, submitted
 from rekindle.controller.recovery.job_facts import with_facts
 from rekindle.controller.recovery.recovering import end_recovery
+from rekindle.controller.recovery.volumes import with_volumes
 from rekindle.controller.status import enter, says_the_same, with_condition, with_driver
 
 State = ApplicationState
@@ -54,7 +55,8 @@ def _decided(view: View) -> Decision:
     state = status.application_state.state
     if state in (State.SUBMITTED, State.RUNNING):
         status = _with_facts(view, status)
-    return _without_strays(view, _STEPS[state](view, status))
+    decision = with_volumes(view, view.status, _STEPS[state](view, status))
+    return _without_strays(view, decision)
 
 
 def _without_strays(view: View, decision: Decision) -> Decision:
@@ -111,6 +113,8 @@ def _suspended(view: View, status: ApplicationStatus) -> Decision:
     assert view.application is not None
     if view.application.spec.suspend:
         return Decision(status)
+    if is_edited(view, status):
+        return begin(view, status, "SpecEdited", "the edited spec is submitted")
     return begin(view, status, "Resumed", "spec.suspend is false again")
 
 
@@ -186,7 +190,7 @@ def _with_facts(view: View, status: ApplicationStatus) -> ApplicationStatus:
     if view.speculation is not None:
         update["speculation"] = view.speculation
     if view.job is not None:
-        update["recovery"] = with_facts(status.recovery, view.job)
+        update["recovery"] = with_facts(status.recovery, view.job, view.volumes)
     return status.model_copy(update=update)
 
 

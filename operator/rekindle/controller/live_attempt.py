@@ -1,5 +1,7 @@
 """An attempt that is SUBMITTED or RUNNING: is its driver coming, does it run, and are its executors coming?"""
 
+from dataclasses import replace
+
 from rekindle.api.application_status import ApplicationState, ApplicationStatus, FailureCause
 from rekindle.controller.attempts import ended, failed, unmade
 from rekindle.controller.clock import format_time, parse_time
@@ -8,7 +10,7 @@ from rekindle.controller.driver_facts import GONE, DriverFacts, DriverPhase
 from rekindle.controller.edits import intervention
 from rekindle.controller.fencing import silence_left
 from rekindle.controller.recovery.recovering import see_recovery
-from rekindle.controller.recovery.volumes import with_volumes
+from rekindle.controller.recovery.volumes import LOOK_AGAIN, cannot_go_on
 from rekindle.controller.status import enter, with_condition, with_error
 
 
@@ -26,11 +28,11 @@ def submitted(view: View, status: ApplicationStatus) -> Decision:
         driver = GONE
     if driver.has_ended:
         return ended(view, status, driver)
-    if (lost := _without_volume(view, status)) is not None:
-        return lost
+    if cannot_go_on(view):
+        return _without_volume(view, status)
     if driver.phase is DriverPhase.RUNNING:
-        return with_volumes(view, status, _started(view, status, driver))
-    return with_volumes(view, status, _pending(view, status, driver))
+        return _started(view, status, driver)
+    return _in_time(view, _pending(view, status, driver))
 
 
 def _pending(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
@@ -70,20 +72,24 @@ def running(view: View, status: ApplicationStatus) -> Decision:
         return ended(view, status, driver)
     if driver.silent_since is not None:
         return _unreachable(view, status, driver)
-    if (lost := _without_volume(view, status)) is not None:
-        return lost
-    before = status
+    if cannot_go_on(view):
+        return _without_volume(view, status)
     status = with_error(status, "")
     status = with_condition(status, "DriverRunning", "True", view.now, "DriverRunning", "the driver runs")
-    return with_volumes(view, before, see_recovery(view, _watched(view, status)))
+    return _in_time(view, see_recovery(view, _watched(view, status)))
 
 
-def _without_volume(view: View, status: ApplicationStatus) -> Decision | None:
-    """The end of an attempt one of whose volumes is gone: the next one gets another. None where all are there."""
-    if view.volumes is None or not view.volumes.lost:
-        return None
-    over = failed(view, status, FailureCause.INFRASTRUCTURE, "VolumeLost", view.volumes.says)
-    return with_volumes(view, status, over)
+def _without_volume(view: View, status: ApplicationStatus) -> Decision:
+    """The end of an attempt one of whose volumes is gone: the next one gets another."""
+    assert view.volumes is not None
+    return failed(view, status, FailureCause.INFRASTRUCTURE, "VolumeLost", view.volumes.says)
+
+
+def _in_time(view: View, decision: Decision) -> Decision:
+    """With a look soon where a claim is going: nothing else may come to tell that pods wait in vain."""
+    if view.volumes is None or not view.volumes.going:
+        return decision
+    return replace(decision, delay=min(LOOK_AGAIN, LOOK_AGAIN if decision.delay is None else decision.delay))
 
 
 def _unreachable(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:

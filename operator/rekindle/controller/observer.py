@@ -16,7 +16,7 @@ from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.reading import SpecReader, parse_status
 from rekindle.controller.recovery.job_facts import JobFacts
-from rekindle.controller.recovery.volume_facts import VolumeFacts, is_lost, own_volumes, volume_facts
+from rekindle.controller.recovery.volume_facts import VolumeFacts, is_going, is_lost, own_volumes, volume_facts
 from rekindle.controller.resources import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -97,7 +97,7 @@ class Observer:
             ),
             log_tail=await self._log_tail(view, driver),
             unbound_claims=await self._unbound_claims(view, names, driver),
-            volumes=await self._volumes(view, names, driver),
+            volumes=await self._volumes(view, names),
         )
 
     async def _driver(self, view: View, names: AttemptNames) -> DriverFacts | None:
@@ -145,10 +145,9 @@ class Observer:
                 found.append(why)
         return found
 
-    async def _volumes(self, view: View, names: AttemptNames, driver: DriverFacts | None) -> VolumeFacts | None:
-        """Of a store whose claims have been made: the driver's pod comes after them. That one is gone is never taken
-        from a copy."""
-        if view.application is None or (driver is None and not view.status.driver_info.pod_uid):
+    async def _volumes(self, view: View, names: AttemptNames) -> VolumeFacts | None:
+        """Of a store of the application's own. That a claim is gone, or going, is never taken from a copy."""
+        if view.application is None or not view.status.attempt:
             return None
         volumes = own_volumes(view.application.spec, names)
         if not volumes:
@@ -156,7 +155,7 @@ class Observer:
         claims = {}
         for volume in volumes:
             claim = self._claims.get(Key(view.namespace, volume.claim))
-            if is_lost(claim):
+            if is_lost(claim) or is_going(claim):
                 claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim)
             if claim is not None:
                 claims[volume.claim] = claim

@@ -32,6 +32,9 @@ from rekindle.core.options import BlocklistOptions, FailoverOptions, Speculation
 from rekindle.core.progress import Progress
 from rekindle.core.slow_nodes import SlowNodeHandler
 
+_HEARD_WHEN_FAILED = (ev.OptionsGiven, ev.PartitionsLost, ev.DriverLost, ev.RerunRequested)
+"""What a driver that tries again after a failure begins with."""
+
 
 class ExecutionGraph:
     """A job graph while it runs. Times are seconds since the epoch.
@@ -73,7 +76,7 @@ class ExecutionGraph:
     def handle(self, event: ev.Event, now: float) -> list[Action]:
         """Take in what happened; returns what is to be done about it, in order."""
         state = self._state
-        if state.failed and not isinstance(event, (ev.OptionsGiven, ev.DriverLost, ev.RerunRequested)):
+        if state.failed and not isinstance(event, _HEARD_WHEN_FAILED):
             return []
         actions = state.blocklist.expire(now)
         actions += self._handlers[type(event)](event, now)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.core.actions import Action, Restart
 from rekindle.core.events import DriverLost, PartitionsLost
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ResultPartitionID
-from rekindle.core.job_graph import JobGraph, ResultKind
 from rekindle.core.ranges import Ranges, ranges_of
 
 
@@ -29,18 +28,12 @@ class RecoveryPlan:
 
 
 def plan_driver_lost(
-    graph: ExecutionGraph, reason: str, now: float, is_lost: Callable[[int], bool] = lambda subtask: False
+    graph: ExecutionGraph, reason: str, now: float, is_lost: Callable[[int], bool] | None = None
 ) -> RecoveryPlan:
-    """The plan for a job whose driver is gone, and with it the stored partitions of those subtasks. Changes `graph`.
-
-    Readers come first: what they have to read again may be lost, too.
-    """
-    actions = [
-        action
-        for vertex in reversed(graph.job_graph.order)
-        if (lost := _lost(graph, vertex, is_lost))
-        for action in graph.handle(PartitionsLost(lost, reason), now)
-    ]
+    """The plan for a job whose driver is gone, and with it the stored partitions of those subtasks. Changes `graph`."""
+    there = stored_partitions(graph) if is_lost is not None else ()
+    lost = tuple(partition for partition in there if is_lost is not None and is_lost(partition.subtask))
+    actions = graph.handle(PartitionsLost(lost, reason), now) if lost else []
     return plan_of(graph, [*actions, *graph.handle(DriverLost(reason), now)])
 
 
@@ -55,30 +48,12 @@ def plan_of(graph: ExecutionGraph, actions: Iterable[Action]) -> RecoveryPlan:
     return RecoveryPlan(restarted, graph.available(), graph.left())
 
 
-def may_be_read(graph: ExecutionGraph, vertex: str) -> bool:
-    """Whether somebody will read what the vertex stores, so that a driver that begins looks whether it is there."""
-    job = graph.job_graph
-    edges = job.outputs(vertex)
-    if not all(edge.kind.is_stored for edge in edges):
-        return False
-    return not edges or any(_may_read(graph, _stage_of(job, edge.consumer)) for edge in edges)
-
-
-def _lost(graph: ExecutionGraph, vertex: str, is_lost: Callable[[int], bool]) -> tuple[ResultPartitionID, ...]:
-    """What of a vertex is lost. The shuffle that it was made of goes with the driver."""
-    if not may_be_read(graph, vertex):
-        return ()
-    parallelism = graph.job_graph.vertex(vertex).parallelism
-    made = set(range(parallelism)) - set(graph.unfinished(vertex))
-    return tuple(ResultPartitionID(vertex, subtask) for subtask in sorted(made) if is_lost(subtask))
-
-
-def _stage_of(job: JobGraph, vertex: str) -> str:
-    """The vertex whose map side `vertex` is; itself where it is none."""
-    readers = [edge.consumer for edge in job.outputs(vertex) if edge.kind is ResultKind.EPHEMERAL]
-    return readers[0] if readers else vertex
-
-
-def _may_read(graph: ExecutionGraph, vertex: str) -> bool:
-    is_stored = all(edge.kind.is_stored for edge in graph.job_graph.outputs(vertex))
-    return not is_stored or not graph.is_finished(vertex)
+def stored_partitions(graph: ExecutionGraph) -> Iterator[ResultPartitionID]:
+    """Stored partitions that are there, as far as the graph knows: where a driver begins, it looks for these."""
+    for vertex in graph.job_graph.order:
+        if all(edge.kind.is_stored for edge in graph.job_graph.outputs(vertex)):
+            unfinished = set(graph.unfinished(vertex))
+            for subtask in range(graph.job_graph.vertex(vertex).parallelism):
+                partition = ResultPartitionID(vertex, subtask)
+                if subtask not in unfinished and graph.output(partition) is not None:
+                    yield partition

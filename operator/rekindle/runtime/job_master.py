@@ -135,7 +135,7 @@ class JobMaster:
             self._check_journal_tells_of(stage)
             if stage.name in self.state.schemas:  # else nobody could read it
                 self._observer.see_commits(stage, now)
-        self._observer.see_missing_data(self.state.to_be_read(), now)
+        self._observer.see_what_is_gone(now)
         for name, why in self.state.open_run.facts.reruns.items():
             self.state.see(ev.RerunRequested(name, why), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)

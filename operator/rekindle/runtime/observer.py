@@ -15,6 +15,7 @@ from functools import partial
 from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import ResultKind
+from rekindle.core.recovery_plan import stored_partitions
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.fusion import cached_inputs, has_map_side, map_vertex
 from rekindle.pipeline.stage import Stage
@@ -410,6 +411,21 @@ class Observer:
                 self._see_partitions_lost(name, lost, list(missing.values())[-1], now)
         return unreadable
 
+    def see_what_is_gone(self, now: float) -> None:
+        """Of all that is stored, before a new driver has planned anything: whoever reads it, now or after a failure.
+
+        It is one event: who makes it again is worked out from all of it."""
+        lost: list[ResultPartitionID] = []
+        why = ""
+        for name in dict.fromkeys(partition.vertex for partition in stored_partitions(self.state.core)):
+            missing = self.state.committed.all_missing(self.state.manifests(name)) | self._without_manifest(name)
+            if missing:
+                lost += (ResultPartitionID(name, partition) for partition in sorted(missing))
+                why = next(iter(missing.values()))
+                self._note_lost(name, lost, why)
+        if lost:
+            self.state.see(ev.PartitionsLost(tuple(lost), why), now)
+
     def _without_manifest(self, name: str) -> dict[int, str]:
         """Finished partitions whose manifests somebody has removed."""
         finished = set(range(self.state.graph.stage(name).partitions)) - set(self.state.core.unfinished(name))
@@ -424,13 +440,12 @@ class Observer:
         )
         if has_map and (run is None or not run.map_side_intact()):
             lost = [*lost, ResultPartitionID(map_vertex(name), 0)]
-        self.state.note(
-            "PartitionsLost",
-            stage=name,
-            partitions=[one.subtask for one in lost if one.vertex == name],
-            reason=reason,
-        )
+        self._note_lost(name, lost, reason)
         self.state.see(ev.PartitionsLost(tuple(lost), reason), now)
+
+    def _note_lost(self, name: str, lost: list[ResultPartitionID], reason: str) -> None:
+        subtasks = [one.subtask for one in lost if one.vertex == name]
+        self.state.note("PartitionsLost", stage=name, partitions=subtasks, reason=reason)
 
     def _count_lost(self, lost: Iterable[ResultPartitionID], reason: str) -> None:
         """Raises StoreRefused where the same partition is gone each time that it has been made."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
-from rekindle.core.recovery_plan import RecoveryPlan, may_be_read
+from rekindle.core.recovery_plan import RecoveryPlan
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fusion import deterministic
 from rekindle.pipeline.graph import PipelineGraph
@@ -106,11 +106,6 @@ class RunState:
     def stored_stages(self) -> list[Stage]:
         """Stages with a stored result, in topological order."""
         return [stage for stage in self.graph.stages if stage.exchange is ExchangeMode.BLOCKING]
-
-    def to_be_read(self) -> Iterator[str]:
-        """Stored results, whole or in part, that an unfinished stage reads, or that a sink shows. Readers come first:
-        what is found to be lost of one while this goes on makes it unfinished."""
-        return (stage.name for stage in reversed(self.stored_stages()) if may_be_read(self.core, stage.name))
 
     def versions(self) -> dict[str, tuple[int, ...]]:
         """[stored or cached stage -> current version of each partition, of the one that a cached stage has]"""

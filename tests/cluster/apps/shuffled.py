@@ -1,4 +1,5 @@
-"""No pipeline: shuffles, waits until an executor has been replaced, and reads the shuffle again.
+"""No pipeline: shuffles, waits until an executor has been replaced, shuffles something else there, with which Spark
+begins to look for old shuffle files, and reads the first shuffle again.
 
 Prints, as JSON, whether the sums are right both times, and how many tasks of the map stage ran.
 """
@@ -33,7 +34,8 @@ print("shuffled", json.dumps({"maps": runs.value, "right": first}), flush=True)
 deadline = time.monotonic() + patience
 while not (executors() - before) and time.monotonic() < deadline:
     time.sleep(0.5)
-time.sleep(5)  # what recovers reads all files of the volume first
+context.range(0, 10, 1, 1).map(lambda number: (number, number)).reduceByKey(max, 1).count()
+time.sleep(5)  # what recovers reads all files of the volume, and tells the driver
 second = dict(sums.map(lambda pair: pair).collect()) == expected
 print("again", json.dumps({"maps": runs.value, "right": second, "replaced": bool(executors() - before)}), flush=True)
 spark.stop()

@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from tests.kind.cluster import WORKERS
 from tests.kind.kubectl import kubectl
 
 _FLIPPED = 64
+_UNHELD = '{"metadata": {"finalizers": null}}'
 
 Do = Callable[[Sequence[Subject], random.Random], str | None]
 """Does it to one of them: what was done, or None where there is nothing to do it to."""
@@ -128,10 +129,13 @@ def _delete_claim(subjects: Sequence[Subject], dice: random.Random) -> str | Non
     claims = [one["metadata"]["name"] for one in subject.claims() if not one["metadata"]["name"].endswith("-store")]
     if not claims:
         return None
-    claim = dice.choice(sorted(claims))
-    kubectl("delete", "pvc", claim, "-n", subject.app.namespace, "--wait=false", timeout=20)
+    claim, namespace = dice.choice(sorted(claims)), ("-n", subject.app.namespace)
     what = f"claim {claim} was deleted"
     subject.harmed.append(what)
+    kubectl("delete", "pvc", claim, *namespace, "--wait=false", timeout=20)
+    if dice.random() < 0.5:
+        kubectl("patch", "pvc", claim, *namespace, "--type=merge", "-p", _UNHELD, timeout=20)
+        what += " and held by nobody"
     return what
 
 
@@ -156,8 +160,8 @@ FAULTS = (
     Fault("stop-api-server", 1, _stop_api_server, alone=True),
     Fault("lose-partition", 4, _lose_partition),
     Fault("corrupt-partition", 4, _corrupt_partition),
-    Fault("empty-volume", 2, _empty_volume),
-    Fault("delete-claim", 1, _delete_claim),
+    Fault("empty-volume", 1, _empty_volume),
+    Fault("delete-claim", 2, _delete_claim),
     Fault("refuse-writes", 1, _refuse_writes),
 )
 
@@ -198,7 +202,8 @@ def _in_pod(pod: Object, container: str) -> tuple[str, ...]:
 
 def _harm(subjects: Sequence[Subject], dice: random.Random, done: str, to: Callable[[Path], None]) -> str | None:
     subject = dice.choice(list(subjects))
-    there = [(one, files) for one in subject.stored() if (files := subject.files(one))]
+    stored = [one for one in subject.stored() if one.stage != subject.sink]  # what is published is not read again
+    there = [(one, files) for one in stored if (files := subject.files(one))]
     if not there:
         return None
     one, files = dice.choice(there)
@@ -222,12 +227,15 @@ def _flip(path: Path) -> None:
 @contextmanager
 def _read_only(folder: Path) -> Iterator[None]:
     """Nobody but root may make or remove anything there."""
-    changed = {path: path.stat().st_mode & 0o7777 for path in (folder, *folder.rglob("*")) if path.is_dir()}
-    for path, mode in changed.items():
-        path.chmod(mode & 0o555)
+    changed: dict[Path, int] = {}
     try:
+        for path in (folder, *(one for one in folder.rglob("*") if one.is_dir())):
+            with suppress(FileNotFoundError):  # a stage has ended meanwhile
+                mode = path.stat().st_mode & 0o7777
+                changed[path] = mode
+                path.chmod(mode & 0o555)
         yield
     finally:
         for path, mode in changed.items():
-            if path.exists():
+            with suppress(FileNotFoundError):
                 path.chmod(mode)

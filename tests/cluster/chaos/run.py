@@ -17,8 +17,9 @@ from tests.kind.processes import Failed
 _PAUSE = (1.0, 6.0)
 """Seconds between two pairs of faults."""
 
-_FAULT_SECONDS, _END_SECONDS, _EVERY = 240.0, 420.0, 1.0
-_TRIES = 8
+_FAULT_SECONDS, _END_SECONDS, _EVERY = 480.0, 420.0, 1.0
+_TRIES = 20
+FEWEST, _MOST_DECKS = 40, 1000
 
 Begin = Callable[[str, int], Subject]
 """Has a pipeline of that kind begun, the first, second … of its kind."""
@@ -42,7 +43,7 @@ class Chaos:
         log.write_text(f"seed {seed}\n")
 
     def run(self, minutes: float = 0.0) -> None:
-        """Forty faults, and again forty until so many minutes are over; then until all pipelines have ended."""
+        """Forty faults, and more until so many minutes are over; then until all pipelines have ended."""
         for kind in self._kinds:
             self._start(kind)
         with ThreadPoolExecutor(2, "fault") as pool:
@@ -52,10 +53,11 @@ class Chaos:
         self._until("all pipelines have ended", lambda: self._look(restart=False), _END_SECONDS)
 
     def _pairs(self, minutes: float) -> Iterator[tuple[Fault, ...]]:
-        while True:
-            yield from pairs(deck(self.dice))
-            if time.monotonic() - self._began >= 60 * minutes:
+        yield from pairs(deck(self.dice))
+        for both in pairs([fault for _ in range(_MOST_DECKS) for fault in deck(self.dice)]):
+            if self.done.total() >= FEWEST and time.monotonic() - self._began >= 60 * minutes:
                 return
+            yield both
 
     def _strike(self, pool: ThreadPoolExecutor, both: tuple[Fault, ...]) -> None:
         """Two faults at once, and what comes of it for a while."""
@@ -76,8 +78,8 @@ class Chaos:
         """As soon as there is something to do it to; not for ever."""
         for _ in range(_TRIES):
             try:
-                what = fault.do(list(self._subjects.values()), dice)
-            except (Failed, AssertionError, OSError) as error:  # what it was to hit went meanwhile
+                what = fault.do([one for one in self._subjects.values() if one.look() != "COMPLETED"], dice)
+            except (Failed, AssertionError, OSError, IndexError) as error:  # what it was to hit went meanwhile
                 self._say(f"{fault.name}: not done: {str(error)[:200]}")
                 what = None
             if what is not None:
@@ -92,13 +94,14 @@ class Chaos:
         for kind, subject in list(self._subjects.items()):
             try:
                 state = subject.look()
-            except (Failed, AssertionError):  # the API server is away
+                if state == "COMPLETED":
+                    self._finish(kind, subject)
+                    if restart:
+                        self._start(kind)
+            except Failed as error:  # kubectl's
+                self._say(f"not looked at {subject}: {str(error)[:200]}")
                 continue
             assert state != "FAILED", f"{subject} has failed after: {subject.harmed}\n{subject.app.tell()}"
-            if state == "COMPLETED":
-                self._finish(kind, subject)
-                if restart:
-                    self._start(kind)
         return not self._subjects
 
     def _finish(self, kind: str, subject: Subject) -> None:

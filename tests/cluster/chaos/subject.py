@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rekindle.api.application_status import RecoveryStatus
 from rekindle.api.job_report import JobReport
 from rekindle.controller.recovery.planning import job_of
 from rekindle.core.job_graph import JobGraph
@@ -36,11 +37,13 @@ class Subject:
     Attributes:
         harmed: what was done to its results on purpose, in words.
         graph: its job graph, as its driver told the operator.
+        sink: the stage that is published.
     """
 
     app: Application
     harmed: list[str] = field(default_factory=list)
     graph: JobGraph | None = None
+    sink: str = "totals"
 
     def __str__(self) -> str:
         return self.app.name
@@ -75,7 +78,9 @@ class Subject:
 
     def stored(self) -> list[Stored]:
         store, layout = self.store(), self.layout()
-        return sorted(_stored(store, layout), key=lambda one: (one.stage, one.partition)) if store and layout else []
+        if store is None or layout is None:
+            return []
+        return sorted(_stored(store, layout), key=lambda one: (one.stage, one.partition))
 
     def files(self, one: Stored) -> list[Path]:
         """The data files of a partition that are there."""
@@ -108,7 +113,5 @@ def _stored(store: Store, layout: RunLayout) -> Iterator[Stored]:
 
 
 def _graph(status: Object) -> JobGraph | None:
-    from rekindle.api.application_status import RecoveryStatus
-
     told: JobReport | None = job_of(RecoveryStatus(job=(status.get("recovery") or {}).get("job") or {}))
     return told.job_graph() if told is not None else None

@@ -210,7 +210,7 @@ class World:
         for step in decision.steps:
             if isinstance(step, Submit) and not self.refusal:
                 self._make(self.names.driver_pod)
-                self.volumes = VolumeFacts() if self.volumes is not None else None
+                self._replace_volumes()
             elif isinstance(step, DeleteDriver):
                 self._delete(step)
             elif isinstance(step, CleanUp):
@@ -221,6 +221,12 @@ class World:
                 self.is_released = True
             elif isinstance(step, DeleteApplication):
                 self.is_expired = True
+
+    def _replace_volumes(self) -> None:
+        """What is gone is made anew, empty."""
+        if self.volumes is not None:
+            anew = {one.number: f"made-for-{self.status.attempt}" for one in (*self.volumes.lost, *self.volumes.going)}
+            self.volumes = VolumeFacts(there={**self.volumes.there, **anew})
 
     def _make(self, name: str) -> None:
         if name not in self.pods:

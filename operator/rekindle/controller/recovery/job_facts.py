@@ -6,6 +6,7 @@ from typing import Any
 
 from rekindle.api.application_status import RecoveryStatus, StageStatus
 from rekindle.api.job_report import JobReport, WireRecovery, WireVertex
+from rekindle.controller.recovery.volume_facts import VolumeFacts
 from rekindle.core.inventory import JobInventory, Reached
 from rekindle.core.ranges import count
 
@@ -43,9 +44,10 @@ def facts_of(report: JobReport | None) -> JobFacts:
     return JobFacts(stages, dumped if is_small else {}, report.recovery)
 
 
-def with_facts(recovery: RecoveryStatus, facts: JobFacts) -> RecoveryStatus:
-    """What the status says of a job."""
-    return recovery.model_copy(update={"job": facts.job, "stages": list(facts.stages)})
+def with_facts(recovery: RecoveryStatus, facts: JobFacts, volumes: VolumeFacts | None) -> RecoveryStatus:
+    """What the status says of a job, and of the volumes that it lies on."""
+    claims = {**recovery.claims, **volumes.uids()} if volumes is not None else {}
+    return recovery.model_copy(update={"job": facts.job, "stages": list(facts.stages), "claims": claims})
 
 
 def _stage(vertex: WireVertex, inventory: JobInventory) -> StageStatus:

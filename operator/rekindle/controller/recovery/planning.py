@@ -4,9 +4,11 @@ It is the core's, worked out as the next driver will work it out over the store.
 did, and where that is something else the status says so.
 """
 
+import gc
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from pydantic import ValidationError
 
@@ -38,7 +40,7 @@ def planned(
     attempt: int,
     cause: str,
     now: float,
-    is_lost: Callable[[int], bool] = lambda subtask: False,
+    is_lost: Callable[[int], bool] | None = None,
 ) -> RecoverySummary | None:
     """What the loss of the driver costs, as the next one, of that attempt, will find it. None where nobody can tell: a
     plan is for people, and what a driver has told must not keep the next one from beginning.
@@ -46,11 +48,12 @@ def planned(
     `is_lost`: of a subtask, whether the volume on which its stored partition lies is gone.
     """
     try:
-        graph = ExecutionGraph(
-            job.job_graph(), speculation=options.speculation, failover=options.failover, blocklist=options.blocklist
-        )
-        graph.restore(job.inventory())
-        plan = plan_driver_lost(graph, cause, now, is_lost)
+        with _uncollected():
+            graph = ExecutionGraph(
+                job.job_graph(), speculation=options.speculation, failover=options.failover, blocklist=options.blocklist
+            )
+            graph.restore(job.inventory())
+            plan = plan_driver_lost(graph, cause, now, is_lost)
     except Exception:
         log.exception("no recovery can be planned")
         return None
@@ -81,6 +84,18 @@ def told(summary: RecoverySummary) -> str:
     """In a sentence."""
     what = ", ".join(f"{name}[{subtasks}]" for name, subtasks in summary.restarted.items()) or "nothing"
     return f"{what} again, {summary.reused_partitions} result partitions stay"
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without looking for garbage among a graph's many objects: that would take as long as all else."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _seconds(plan: RecoveryPlan, job: JobReport) -> float:

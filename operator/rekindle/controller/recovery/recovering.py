@@ -32,24 +32,21 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
     status = end_recovery(decision.status, view.now, reason)
     if reason not in _GOES_ON:
         return replace(decision, status=without_job(status))
+    if before.transitions and before.transitions[-1].reason == "Completed":  # it has run, and is wanted again
+        return replace(decision, status=status)
     settings = view.application.spec.settings()
-    job = job_of(before.recovery) if settings.recovery.outlives_driver else None
-    cause = before.transitions[-1].message if before.transitions else ""
-    lost = {volume.number for volume in view.volumes.lost} if view.volumes is not None else set()
-    if job is not None and None in lost:
-        said = f"{cause}; the journal was on it: the pipeline begins anew"
-        return replace(decision, status=without_job(status)).saying("Warning", "ResultsLost", said)
+    emptied = _emptied(view, before)
+    cause = _cause(view, before, emptied)
+    if None in emptied:
+        said = f"{cause}; the journal was on it: a pipeline begins anew"
+        anew = with_condition(without_job(status), RECOVERING, "False", view.now, "ResultsLost", said)
+        return replace(decision, status=anew).saying("Warning", "ResultsLost", said)
+    job, volumes = job_of(before.recovery) if settings.recovery.outlives_driver else None, settings.recovery.volumes
     plan = None
     if job is not None:
-        volumes = settings.recovery.volumes
-        plan = planned(
-            job,
-            settings.to_core(),
-            status.attempt,
-            cause,
-            view.now,
-            lambda subtask: volume_of(subtask, volumes) in lost,
-        )
+        core = settings.to_core()
+        is_lost = (lambda subtask: volume_of(subtask, volumes) in emptied) if emptied else None
+        plan = planned(job, core, status.attempt, cause, view.now, is_lost)
     if plan is None:
         why = _NOT_TOLD if settings.recovery.outlives_driver else _NOTHING_KEPT
         return replace(decision, status=with_condition(status, RECOVERING, "False", view.now, *why))
@@ -57,6 +54,23 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
     status = with_condition(status, RECOVERING, "True", view.now, "RecoveryPlanned", f"planned: {told(plan)}")
     said = f"attempt {plan.attempt}: {told(plan)}; some {plan.expected_task_seconds} task seconds are left"
     return replace(decision, status=status).saying("Normal", "RecoveryPlanned", said)
+
+
+def _emptied(view: View, before: ApplicationStatus) -> set[int | None]:
+    """The volumes of the store that had something on them, and are empty now."""
+    if view.volumes is None or not (before.recovery.claims or before.driver_info.pod_uid):
+        return set()
+    return view.volumes.emptied(before.recovery.claims)
+
+
+def _cause(view: View, before: ApplicationStatus, emptied: set[int | None]) -> str:
+    """Why another attempt begins, and which volumes are gone."""
+    cause = before.transitions[-1].message if before.transitions else ""
+    says = view.volumes.says if view.volumes is not None else ""
+    if emptied and not says:
+        names = ", ".join(sorted("that of the journal" if one is None else str(one) for one in emptied))
+        says = f"volumes of the store are new: {names}"
+    return "; ".join(dict.fromkeys(part for part in (cause, says) if part))
 
 
 def see_recovery(view: View, decision: Decision) -> Decision:

@@ -7,17 +7,17 @@ does the attempt.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rekindle.api.spark_application import SparkApplicationSpec
-from rekindle.controller.resources import Object
+from rekindle.controller.resources import Object, uid_of
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.storage import StoreVolume, store_volumes
 
 
 @dataclass(frozen=True, slots=True)
-class LostVolume:
-    """A volume of the store that is gone. `number` as in the store; None: the one with the journal."""
+class GoneVolume:
+    """A volume of the store that is gone, or going. `number` as in the store; None: the one with the journal."""
 
     claim: str
     number: int | None
@@ -30,21 +30,29 @@ class VolumeFacts:
 
     Attributes:
         lost: gone, with what was on them.
-        going: claims that somebody has deleted, and pods still hold.
+        going: their claims were deleted, and pods still hold them.
+        there: the uids of the claims that are there, by volume.
     """
 
-    lost: tuple[LostVolume, ...] = ()
-    going: tuple[str, ...] = ()
+    lost: tuple[GoneVolume, ...] = ()
+    going: tuple[GoneVolume, ...] = ()
+    there: Mapping[int | None, str] = field(default_factory=dict)
 
     @property
     def says(self) -> str:
         """What is wrong, in a sentence; empty where nothing is."""
-        lost = [f"claim {one.claim} of spec.recovery.storage {one.why}" for one in self.lost]
-        going = [
-            f"claim {claim} of spec.recovery.storage was deleted: the pods that mount it go on, no new one can start"
-            for claim in self.going
-        ]
-        return "; ".join([*lost, *going])
+        gone = [f"claim {one.claim} of spec.recovery.storage {one.why}" for one in (*self.lost, *self.going)]
+        return "; ".join(gone)
+
+    def emptied(self, known: Mapping[str, str]) -> set[int | None]:
+        """The volumes that the next attempt finds empty: what is going never comes back, and a claim with another uid
+        than the one that is `known` (`uids`) is another volume."""
+        anew = {number for number, uid in self.there.items() if known.get(_word(number), uid) != uid}
+        return anew | {one.number for one in (*self.lost, *self.going)}
+
+    def uids(self) -> dict[str, str]:
+        """The claims that are there, as the status keeps them."""
+        return {_word(number): uid for number, uid in self.there.items()}
 
 
 def own_volumes(spec: SparkApplicationSpec, names: AttemptNames) -> list[StoreVolume]:
@@ -58,14 +66,28 @@ def is_lost(claim: Object | None) -> bool:
     return claim is None or (claim.get("status") or {}).get("phase") == "Lost"
 
 
+def is_going(claim: Object | None) -> bool:
+    """Whether somebody has deleted it, and somebody else still holds it."""
+    return claim is not None and "deletionTimestamp" in claim["metadata"]
+
+
 def volume_facts(volumes: Iterable[StoreVolume], claims: Mapping[str, Object]) -> VolumeFacts:
     """What `claims`, by name, tell of those volumes. A claim that is not among them was deleted."""
     lost, going = [], []
+    there: dict[int | None, str] = {}
     for volume in volumes:
         claim = claims.get(volume.claim)
-        if is_lost(claim):
-            why = "was deleted" if claim is None else "has lost its PersistentVolume"
-            lost.append(LostVolume(volume.claim, volume.number, why))
-        elif claim is not None and "deletionTimestamp" in claim["metadata"]:
-            going.append(volume.claim)
-    return VolumeFacts(tuple(lost), tuple(going))
+        if claim is None:
+            lost.append(GoneVolume(volume.claim, volume.number, "was deleted"))
+        elif is_lost(claim):
+            lost.append(GoneVolume(volume.claim, volume.number, "has lost its PersistentVolume"))
+        elif is_going(claim):
+            why = "was deleted: the pods that mount it go on, no new one can start"
+            going.append(GoneVolume(volume.claim, volume.number, why))
+        else:
+            there[volume.number] = uid_of(claim)
+    return VolumeFacts(tuple(lost), tuple(going), there)
+
+
+def _word(number: int | None) -> str:
+    return "journal" if number is None else str(number)

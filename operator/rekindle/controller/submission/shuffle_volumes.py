@@ -1,8 +1,8 @@
 """Spark's own recovery of shuffle files (`spec.recovery.shuffleVolumes`), with what its defaults leave out.
 
 Each executor gets a claim that its driver owns. When an executor is lost, the one that replaces it mounts the same
-claim, finds the map outputs there and tells the driver of them, so that they are not made again. It is Spark's own work
-and ends with the driver.
+claim, finds the map outputs there as soon as a task of its own writes a shuffle, and tells the driver of them, so that
+they are not made again. It is Spark's own work and ends with the driver.
 """
 
 from rekindle.api.spark_application import SparkApplicationSpec

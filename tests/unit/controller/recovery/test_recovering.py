@@ -164,6 +164,7 @@ def test_what_runs_again_because_it_has_ended_begins_anew(suspended):
     world.now += 600
     world.settle()
     assert (world.status.attempt, world.last, job_of(world.status.recovery)) == (2, None, None)
+    assert suspended or world.recovering == ("", "")
 
 
 def test_an_edited_program_is_another_job():

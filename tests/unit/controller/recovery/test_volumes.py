@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from rekindle.api.application_status import ApplicationState as State
+from rekindle.controller.clock import format_time
 from rekindle.controller.kube import Unavailable
-from rekindle.controller.recovery.volume_facts import LostVolume, VolumeFacts
+from rekindle.controller.recovery.volume_facts import GoneVolume, VolumeFacts
+from rekindle.controller.recovery.volumes import LOOK_AGAIN
 from rekindle.controller.resources import PERSISTENT_VOLUME_CLAIM, POD, Object, uid_of
-from tests.unit.controller.recovery.test_recovering import half_done
+from tests.unit.controller.recovery.test_recovering import Pipeline, half_done
 from tests.unit.controller.test_reconciler import Clock, Desk, beside_a_driver, clock
-from tests.unit.controller.world import RUNNING, failed
+from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest
 
 __all__ = ["clock"]
 
@@ -21,45 +24,120 @@ RECOVERY = {"storage": {"claimTemplate": TEMPLATE}, "volumes": 2}
 POLICY = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 1}
 
 
-def lost(number: int | None) -> VolumeFacts:
-    return VolumeFacts((LostVolume("pi-store", number, "was deleted"),))
+WHOLE = VolumeFacts(there={None: "j", 0: "a", 1: "b"})
 
 
-@pytest.mark.requirement("S7-9", "S6-22")
-def test_what_was_on_a_lost_volume_is_in_the_plan():
-    """A is there, on both volumes, and so are two of four of what reads it."""
+def without(number: int | None, *, going: bool = False) -> VolumeFacts:
+    """A store that has lost one of its volumes, or is about to."""
+    gone = (GoneVolume("pi-store", number, "was deleted"),)
+    there = {other: uid for other, uid in WHOLE.there.items() if other != number}
+    return VolumeFacts(() if going else gone, gone if going else (), there)
+
+
+def half_done_on_volumes() -> Pipeline:
+    """A is there, on both volumes, and so are two of four of what reads it; the driver has told."""
     world = half_done(recovery=RECOVERY)
-    world.volumes = lost(1)
+    world.volumes = WHOLE
     world.settle()
+    return world
+
+
+def next_begins(world: Pipeline) -> None:
     world.now += 600
     world.settle()
     assert world.state() is State.SUBMITTED
+
+
+ON_ONE = {"A": "1", "m": "0", "B": "0-3"}
+ON_NONE = {"m": "0", "B": "0-3"}
+
+
+def restarted(world: Pipeline) -> dict[str, str]:
     assert world.last is not None
-    assert world.last.restarted == {"A": "1", "m": "0", "B": "0-3"}
+    return world.last.restarted
+
+
+@pytest.mark.requirement("S7-9", "S6-22")
+@pytest.mark.parametrize("going", [False, True])
+def test_what_was_on_a_volume_that_is_gone_or_going_is_in_the_plan(going):
+    world = half_done_on_volumes()
+    world.volumes = without(1, going=going)
+    if going:
+        world.driver_is(failed(137))
+    world.settle()
+    next_begins(world)
+    assert restarted(world) == ON_ONE
+    assert world.last is not None
     assert world.last.reused_partitions == 2
     assert "claim pi-store of spec.recovery.storage was deleted" in world.last.cause
 
 
-def test_without_the_journal_the_pipeline_begins_anew():
-    world = half_done(recovery=RECOVERY)
-    world.volumes = lost(None)
+@pytest.mark.parametrize("going", [False, True])
+def test_without_the_journal_the_pipeline_begins_anew(going):
+    world = half_done_on_volumes()
+    world.volumes = without(None, going=going)
+    if going:
+        world.driver_is(failed(137))
     world.settle()
-    world.now += 600
-    world.settle()
-    assert (world.state(), world.last) == (State.SUBMITTED, None)
+    next_begins(world)
+    assert world.last is None
     assert world.status.recovery.job == {}
+    assert world.recovering == ("False", "ResultsLost")
     [said] = world.messages("ResultsLost")
-    assert said.endswith("the journal was on it: the pipeline begins anew")
+    assert said.endswith("was deleted; the journal was on it: a pipeline begins anew")
+
+
+def test_a_loss_is_in_the_next_plan_too_where_nobody_has_told_since():
+    """The volume that was made anew is empty, and the driver that was to fill it has told nothing."""
+    world = half_done_on_volumes()
+    world.volumes = without(1)
+    world.settle()
+    next_begins(world)
+    world.driver_is(failed(137))
+    world.settle()
+    next_begins(world)
+    assert world.status.attempt == 3
+    assert restarted(world) == ON_ONE
+    assert world.last is not None
+    assert world.last.cause.endswith("volumes of the store are new: 1")
+
+
+def test_what_a_driver_has_told_of_a_new_volume_is_on_it():
+    world = half_done_on_volumes()
+    world.volumes = without(1)
+    world.settle()
+    next_begins(world)
+    world.driver_is(RUNNING)
+    world.settle()
+    world.tell()
+    world.driver_is(failed(137))
+    world.settle()
+    next_begins(world)
+    assert restarted(world) == ON_NONE
+
+
+def test_a_volume_that_is_lost_while_nothing_runs_is_told_and_planned_for():
+    world = half_done_on_volumes()
+    world.driver_is(failed(137))
+    world.settle()
+    assert world.state() is State.PENDING_RERUN
+    world.volumes = without(1)
+    next_begins(world)
+    assert restarted(world) == ON_ONE
+    assert len(world.messages("VolumeLost")) == 1
+    assert world.last is not None
+    assert "SIGKILL" in world.last.cause
+    assert "claim pi-store" in world.last.cause
 
 
 @pytest.mark.parametrize("runs", [False, True])
 def test_the_attempt_that_mounts_it_ends_whether_its_driver_runs_or_waits(runs):
-    world = half_done(recovery=RECOVERY)
+    world = half_done_on_volumes()
     if not runs:
         world.lose_driver()
         assert world.state() is State.SUBMITTED
     attempt = world.status.attempt
-    world.volumes = lost(0)
+    world.volumes = without(0)
     world.settle()
     assert world.state() is State.PENDING_RERUN
     assert world.status.restarts.infrastructure == attempt
@@ -69,26 +147,86 @@ def test_the_attempt_that_mounts_it_ends_whether_its_driver_runs_or_waits(runs):
     assert len(world.messages("VolumeLost")) == 1
 
 
-def test_a_deleted_claim_that_pods_still_hold_is_told_once_and_ends_nothing():
-    world = half_done(recovery=RECOVERY)
-    world.volumes = VolumeFacts(going=("pi-store-0",))
-    world.settle()
-    world.now += 60
+def executor(phase: str, now: float) -> dict[str, Any]:
+    metadata = {"name": phase, "uid": phase, "creationTimestamp": format_time(now)}
+    return {"metadata": metadata, "spec": {}, "status": {"phase": phase}}
+
+
+def test_a_deleted_claim_that_pods_still_hold_is_told_once_and_ends_nothing_while_executors_run():
+    world = half_done_on_volumes()
+    world.executors = [executor("Running", world.now), executor("Pending", world.now)]
+    world.volumes = without(0, going=True)
+    decision = world.settle()
+    assert decision.delay is not None
+    assert decision.delay <= LOOK_AGAIN
+    world.now += 600
     world.settle()
     assert world.state() is State.RUNNING
-    [said] = world.messages("ClaimDeleted")
-    assert said == (
-        "claim pi-store-0 of spec.recovery.storage was deleted: the pods that mount it go on, no new one can start"
-    )
-    world.volumes = VolumeFacts()
+    assert len(world.messages("ClaimDeleted")) == 1
+    world.volumes = WHOLE
     world.settle()
     condition = world.status.condition("StorageReady")
     assert condition is not None
     assert (condition.status, condition.reason) == ("True", "VolumesThere")
 
 
+def test_beside_a_claim_that_is_going_no_executor_is_waited_for_in_vain():
+    world = half_done_on_volumes()
+    world.executors = [executor("Pending", world.now)]
+    world.volumes = without(0, going=True)
+    world.settle()
+    assert world.state() is State.RUNNING
+    world.now += LOOK_AGAIN
+    world.settle()
+    assert world.state() is State.PENDING_RERUN
+    assert world.status.transitions[-1].reason == "VolumeLost"
+
+
+@pytest.mark.parametrize("placed", [False, True])
+def test_nor_a_node_for_the_driver(placed):
+    world = half_done_on_volumes()
+    world.lose_driver()
+    for pod in world.pods.values():
+        pod["spec"] = {"nodeName": "n1"} if placed else {}
+    world.volumes = without(0, going=True)
+    world.now += LOOK_AGAIN
+    world.settle()
+    assert world.state() is (State.SUBMITTED if placed else State.PENDING_RERUN)
+
+
 def test_of_a_store_that_is_not_the_applications_own_nothing_is_said():
     assert half_done().status.condition("StorageReady") is None
+
+
+def test_nor_of_claims_that_are_still_to_be_made():
+    world = World(body=manifest(recovery=RECOVERY, restartPolicy=POLICY), refusal="a quota is full")
+    world.volumes = VolumeFacts((GoneVolume("pi-store", None, "was deleted"),))
+    world.settle()
+    assert world.state() is State.PENDING_RERUN
+    assert "VolumeLost" not in {reason for _, reason, _ in world.said}
+    assert world.status.condition("StorageReady") is None
+
+
+def test_nor_of_those_of_an_application_that_has_ended():
+    world = half_done_on_volumes()
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    world.volumes = without(1)
+    world.settle()
+    assert world.state() is State.COMPLETED
+    assert world.messages("VolumeLost") == []
+
+
+def test_a_volume_more_in_the_spec_of_a_suspended_application_is_not_a_lost_one():
+    world = half_done_on_volumes()
+    world.edit(suspend=True)
+    world.settle()
+    world.edit(suspend=False, recovery={**RECOVERY, "volumes": 3})
+    world.volumes = VolumeFacts((GoneVolume("pi-store-2", 2, "was deleted"),), (), WHOLE.there)
+    next_begins(world)
+    assert world.last is None
+    assert world.status.transitions[-1].reason == "SpecEdited"
+    assert world.messages("ResultsLost") == []
 
 
 def there(desk: Desk, name: str) -> Object:
@@ -170,6 +308,22 @@ def test_that_a_claim_is_gone_is_never_taken_from_a_copy():
         await desk.look()
         assert desk.state() is State.RUNNING
         assert there(desk, name)
+
+    beside_a_driver(case, recovery=RECOVERY, restartPolicy=POLICY)
+
+
+def test_nor_that_one_is_going():
+    async def case(desk: Desk):
+        name = desk.names.store_claim(0)
+        desk.sees = False
+        for informer in desk.claims._informers:
+            for claim in informer._objects.values():
+                claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        await desk.look()
+        condition = desk.status.condition("StorageReady")
+        assert condition is not None
+        assert condition.status == "True"
+        assert "deletionTimestamp" not in there(desk, name)["metadata"]
 
     beside_a_driver(case, recovery=RECOVERY, restartPolicy=POLICY)
 

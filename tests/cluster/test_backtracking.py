@@ -1,0 +1,61 @@
+"""Regions and result partitions under a living driver: who runs again when executors go, and what they were to read."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rekindle.runtime.layout import parse_manifest_name
+from tests.cluster import api
+from tests.cluster.api import until
+from tests.cluster.chaos.subject import VOLUMES, Subject
+from tests.cluster.test_lost_driver import stored
+from tests.kind.kubectl import given_kubeconfig
+
+pytestmark = pytest.mark.timeout(500)
+
+SECONDS = 15
+
+
+def versions(subject: Subject) -> dict[str, list[str]]:
+    """The partitions of each stage that were made again, `0#2` for the second version of partition 0."""
+    store, layout = subject.store(), subject.layout()
+    assert store is not None
+    assert layout is not None
+    made = {name: map(parse_manifest_name, store.names(layout.manifests(name))) for name in store.names(layout.stages)}
+    return {
+        name: [f"{partition}#{version}" for partition, version in sorted(filter(None, some)) if version > 1]
+        for name, some in made.items()
+    }
+
+
+@pytest.mark.requirement("S2-30", "S7-2", "S7-4", "S7-5", "S7-7", "S7-14")
+def test_a_partition_that_cannot_be_read_is_made_again_with_what_was_to_read_it(application, claim_template):
+    """A -> B -> {C, D}: while C runs, the executors are lost and so is B[0], which is made again from A[0].
+
+    C[0], which was to read it, runs again; so would the finished D[0], but B[0] comes out with the digest that it had.
+    A, and the other half of all, do not. (The jobs of E-1 and E-2.)
+    """
+    assert given_kubeconfig() is None, "the store is read from outside, which needs a cluster of its own"
+    app = application(
+        "diamond",
+        "diamond.py",
+        str(SECONDS),
+        executor={"instances": 2, "cores": 2},
+        recovery={"storage": {"claimTemplate": claim_template}, "volumes": VOLUMES},
+    ).apply()
+    subject = Subject(app)
+    until("D is stored", lambda: stored(app, "d") == 2, 240, tell=app.tell)
+    assert stored(app, "c") == 0, "C has not taken its time"
+    [lost] = [one for one in subject.stored() if (one.stage, one.partition) == ("b", 0)]
+    for path in subject.files(lost):
+        os.unlink(path)
+    api.kill(app.namespace, *(pod["metadata"]["name"] for pod in app.executors()))
+    app.wait_for("COMPLETED", "FAILED", seconds=240)
+    assert app.state == "COMPLETED", app.tell()
+    assert app.said("right") == [True]
+    (report,) = app.said("report")
+    assert report["drivers"] == 1
+    assert {name: some for name, some in versions(subject).items() if some} == {"b": ["0#2"], "c": ["0#2"]}
+    assert [one["restarted"] for one in report["recoveries"]] == [{"b": 1, "c": 1}]
