@@ -72,6 +72,18 @@ def recycle_volumes() -> list[str]:
     return released
 
 
+def lose_volume(name: str) -> None:
+    """Take a volume away from under its claim, which is `Lost` then; `restore_volume` makes it anew."""
+    kubectl("delete", "persistentvolume", name, "--wait=false")
+    kubectl("patch", "persistentvolume", name, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+
+
+def restore_volume(name: str) -> None:
+    """Make a volume that was lost anew, empty."""
+    _empty(host_folder() / name)
+    kubectl("apply", "-f", "-", text=json.dumps(_volume(name)))
+
+
 def _volume(name: str) -> dict[str, Any]:
     spec = {
         "capacity": {"storage": _SIZE},

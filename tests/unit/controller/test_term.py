@@ -22,6 +22,7 @@ from rekindle.controller.resources import (
     LEASE,
     NODE,
     NODE_BLOCK,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     SERVICE,
     SPARK_APPLICATION,
@@ -243,6 +244,20 @@ def test_what_becomes_of_a_pod_is_seen_at_once(with_an_operator):
     with_an_operator(case)
 
 
+def test_what_becomes_of_a_claim_is_seen_at_once(with_an_operator):
+    async def case(server: ApiServer, operator: Process):
+        template = {"resources": {"requests": {"storage": "1Gi"}}}
+        server.make(SPARK_APPLICATION, "team", world.manifest(recovery={"storage": {"claimTemplate": template}}))
+        await runs(server)
+        [claim] = server.all(PERSISTENT_VOLUME_CLAIM)
+        server.change(
+            PERSISTENT_VOLUME_CLAIM, "team", claim["metadata"]["name"], {"status": {"phase": "Lost"}}, "status"
+        )
+        await until(lambda: condition(server, "StorageReady")["reason"] == "VolumeLost")
+
+    with_an_operator(case)
+
+
 def test_what_becomes_of_a_node_is_seen_at_once_but_not_that_it_lives(with_an_operator):
     async def case(server: ApiServer, operator: Process):
         apply(server)
@@ -363,7 +378,7 @@ def test_it_is_not_ready_where_it_may_not_ask_for_the_lease(with_an_operator):
     with_an_operator(case, prepare)
 
 
-@pytest.mark.parametrize("kind", ["pods", "nodes"])
+@pytest.mark.parametrize("kind", ["pods", "nodes", "persistentvolumeclaims"])
 def test_it_is_not_ready_before_its_copies_are_complete_and_does_nothing(kind, with_an_operator):
     faults = []
 
