@@ -15,7 +15,7 @@ from tests.kind.kubectl import given_kubeconfig
 
 pytestmark = pytest.mark.timeout(500)
 
-SECONDS = 15
+SECONDS = 30
 
 
 def versions(subject: Subject) -> dict[str, list[str]]:
@@ -46,12 +46,14 @@ def test_a_partition_that_cannot_be_read_is_made_again_with_what_was_to_read_it(
         recovery={"storage": {"claimTemplate": claim_template}, "volumes": VOLUMES},
     ).apply()
     subject = Subject(app)
-    until("D is stored", lambda: stored(app, "d") == 2, 240, tell=app.tell)
-    assert stored(app, "c") == 0, "C has not taken its time"
+    until("B is stored", lambda: stored(app, "b") == 2, 240, tell=app.tell)
     [lost] = [one for one in subject.stored() if (one.stage, one.partition) == ("b", 0)]
-    for path in subject.files(lost):
+    files, executors = subject.files(lost), [pod["metadata"]["name"] for pod in app.executors()]
+    until("D is stored", lambda: stored(app, "d") == 2, tell=app.tell)
+    assert stored(app, "c") == 0, "C has not taken its time"
+    for path in files:
         os.unlink(path)
-    api.kill(app.namespace, *(pod["metadata"]["name"] for pod in app.executors()))
+    api.kill(app.namespace, *executors)
     app.wait_for("COMPLETED", "FAILED", seconds=240)
     assert app.state == "COMPLETED", app.tell()
     assert app.said("right") == [True]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.cluster.api import until
-from tests.cluster.test_lost_driver import HEARD_SECONDS, PARTITIONS, SECONDS, claims, stored
+from tests.cluster.test_lost_driver import PARTITIONS, SECONDS, claims, stored
 from tests.kind.kubectl import given_kubeconfig
 from tests.kind.storage import lose_volume, restore_volume
 
@@ -38,7 +37,6 @@ def test_a_lost_volume_costs_what_was_on_it(application, claim_template, lost_vo
         recovery={"storage": {"claimTemplate": claim_template}, "volumes": 2},
     ).apply()
     until("two partitions are stored", lambda: stored(app, "worked") >= 2, 240, tell=app.tell)
-    time.sleep(HEARD_SECONDS)
     [claim] = [one for one in claims(app) if one["metadata"]["name"].endswith("-store-1")]
     lost_volumes.append(claim["spec"]["volumeName"])
     lose_volume(claim["spec"]["volumeName"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -58,13 +59,18 @@ def apply() -> None:
     kubectl("apply", "-f", "-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
 
 
-def recycle_volumes() -> list[str]:
-    """Empty every released volume and make it available; their names. Only where the cluster is ours."""
+def recycle_volumes(is_used: Callable[[str], bool] = lambda claim: False) -> list[str]:
+    """Empty every released volume and make it available; their names. Only where the cluster is ours.
+
+    `is_used`: of the claim that had it, whether pods may mount it still.
+    """
     listed = json.loads(kubectl("get", "persistentvolumes", "-o", "json"))["items"]
     released = [
         item["metadata"]["name"]
         for item in listed
-        if item["spec"].get("storageClassName") == CLASS and item["status"].get("phase") in ("Released", "Failed")
+        if item["spec"].get("storageClassName") == CLASS
+        and item["status"].get("phase") in ("Released", "Failed")
+        and not is_used((item["spec"].get("claimRef") or {}).get("name", ""))
     ]
     for name in released:
         _empty(host_folder() / name)

@@ -27,7 +27,7 @@ from tests.tools.machine import limits
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(".build")  # all paths are relative to ROOT, where main() goes first
-_END_SECONDS = 180.0
+_END_SECONDS = 60.0
 BUDGETS = {"set-up": 15.0, "core": 3.0, "Spark": 15.0, "faults": 15.0, "cluster": 30.0}  # minutes
 
 
@@ -146,13 +146,16 @@ def built_beside(tiers: Sequence[Tier]) -> Iterator[None]:
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as out:
         commands = [["nice", "-n", "19", sys.executable, "-m", *need.build] for need in needs]
-        at_work = [subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT) for command in commands]
+        at_work = [
+            subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, start_new_session=True)
+            for command in commands
+        ]
         try:
             yield
         finally:
             for need, process in zip(needs, at_work, strict=True):
                 if process.poll() is None:  # no tier has waited for it
-                    process.send_signal(signal.SIGINT)
+                    os.killpg(process.pid, signal.SIGTERM)
                     process.wait(timeout=_END_SECONDS)
                 _succeeds(need.drop)  # what it started on the way, unless a tier has dropped it
 

@@ -40,6 +40,7 @@ class WireGroup(Wire):
     missing: bool = False
     comparable: bool = False
     awaited: bool = False
+    empty: bool = False
     subtasks: _Pairs
 
 

@@ -21,6 +21,9 @@ class ExecutorFacts:
     states: dict[str, str] = field(default_factory=dict)
     """Pod to state; at most a hundred."""
 
+    able: int = 0
+    """How many run and are not told to end."""
+
     oldest_pending: float | None = None
     """When the oldest executor that does not run was made, epoch seconds."""
 
@@ -45,6 +48,7 @@ def executor_facts(pods: Iterable[Object], ran_before: bool) -> ExecutorFacts:
             ever_started=ran_before or any(map(_has_run, found)),
         ),
         states=dict(sorted(kept)),
+        able=sum(_phase(pod) == "Running" and "deletionTimestamp" not in pod["metadata"] for pod in found),
         oldest_pending=parse_time(pending[0]["metadata"]["creationTimestamp"]) if pending else None,
         waits_for=_waits_for(pending[0]) if pending else "",
     )

@@ -41,6 +41,7 @@ class Alike:
         missing: the partition was made and cannot be read: it is lost, or was released.
         comparable: it has, or had, a digest.
         awaited: finished consumers restart if it comes out differently from the one before.
+        empty: it has no rows, and so nothing that a volume could lose.
     """
 
     reached: Reached = Reached.WAITING
@@ -48,6 +49,7 @@ class Alike:
     missing: bool = False
     comparable: bool = False
     awaited: bool = False
+    empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +126,7 @@ def _groups(state: JobState, vertex: ExecutionJobVertex, awaited: Mapping[int, s
             subtask in missing,
             content is not None and content.digest is not None,
             subtask in awaited,
+            content is not None and not content.bytes,
         )
         alike.setdefault(one, []).append(subtask)
     alike.pop(Alike(), None)
@@ -147,6 +150,7 @@ def _put(state: JobState, vertex: ExecutionJobVertex, subtask: int, alike: Alike
             vertex.finished.add(subtask)
         task.put(Execution(ExecutionAttemptID(task.id, 0), reached, 0.0, finished_at=0.0))
     if alike.reached is Reached.FINISHED or alike.comparable:
-        state.partitions.add(name, subtask, PartitionOutput(0, 0, _SOME_DIGEST if alike.comparable else None))
+        digest = _SOME_DIGEST if alike.comparable else None
+        state.partitions.add(name, subtask, PartitionOutput(0, 0 if alike.empty else 1, digest))
     if alike.missing:
         state.partitions.lose(name, [subtask])

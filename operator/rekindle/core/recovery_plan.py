@@ -31,8 +31,7 @@ def plan_driver_lost(
     graph: ExecutionGraph, reason: str, now: float, is_lost: Callable[[int], bool] | None = None
 ) -> RecoveryPlan:
     """The plan for a job whose driver is gone, and with it the stored partitions of those subtasks. Changes `graph`."""
-    there = stored_partitions(graph) if is_lost is not None else ()
-    lost = tuple(partition for partition in there if is_lost is not None and is_lost(partition.subtask))
+    lost = tuple(_on_lost(graph, is_lost)) if is_lost is not None else ()
     actions = graph.handle(PartitionsLost(lost, reason), now) if lost else []
     return plan_of(graph, [*actions, *graph.handle(DriverLost(reason), now)])
 
@@ -46,6 +45,14 @@ def plan_of(graph: ExecutionGraph, actions: Iterable[Action]) -> RecoveryPlan:
     order = graph.job_graph.order
     restarted = {name: ranges_of(again[name]) for name in order if name in again}
     return RecoveryPlan(restarted, graph.available(), graph.left())
+
+
+def _on_lost(graph: ExecutionGraph, is_lost: Callable[[int], bool]) -> Iterator[ResultPartitionID]:
+    """Of an empty partition there is nothing on any volume."""
+    for partition in stored_partitions(graph):
+        output = graph.output(partition)
+        if output is not None and output.bytes and is_lost(partition.subtask):
+            yield partition
 
 
 def stored_partitions(graph: ExecutionGraph) -> Iterator[ResultPartitionID]:

@@ -417,12 +417,14 @@ class Observer:
         It is one event: who makes it again is worked out from all of it."""
         lost: list[ResultPartitionID] = []
         why = ""
-        for name in dict.fromkeys(partition.vertex for partition in stored_partitions(self.state.core)):
+        there = dict.fromkeys(stored_partitions(self.state.core))
+        for name in dict.fromkeys(partition.vertex for partition in there):
             missing = self.state.committed.all_missing(self.state.manifests(name)) | self._without_manifest(name)
-            if missing:
-                lost += (ResultPartitionID(name, partition) for partition in sorted(missing))
-                why = next(iter(missing.values()))
-                self._note_lost(name, lost, why)
+            gone = [one for one in (ResultPartitionID(name, subtask) for subtask in sorted(missing)) if one in there]
+            if gone:
+                why = missing[gone[0].subtask]
+                self._note_lost(name, gone, why)
+                lost += gone
         if lost:
             self.state.see(ev.PartitionsLost(tuple(lost), why), now)
 

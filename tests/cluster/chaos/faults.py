@@ -125,18 +125,36 @@ def _empty_volume(subjects: Sequence[Subject], dice: random.Random) -> str | Non
 
 
 def _delete_claim(subjects: Sequence[Subject], dice: random.Random) -> str | None:
-    subject = dice.choice(list(subjects))
-    claims = [one["metadata"]["name"] for one in subject.claims() if not one["metadata"]["name"].endswith("-store")]
-    if not claims:
+    """As a person does; pods hold it still."""
+    found = _claim(subjects, dice)
+    if found is None:
         return None
-    claim, namespace = dice.choice(sorted(claims)), ("-n", subject.app.namespace)
-    what = f"claim {claim} was deleted"
-    subject.harmed.append(what)
+    subject, claim = found
+    kubectl("delete", "pvc", claim, "-n", subject.app.namespace, "--wait=false", timeout=20)
+    return f"claim {claim} was deleted"
+
+
+def _lose_claim(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+    """And it goes at once, under the pods that mount it."""
+    found = _claim(subjects, dice)
+    if found is None:
+        return None
+    subject, claim = found
+    namespace = ("-n", subject.app.namespace)
     kubectl("delete", "pvc", claim, *namespace, "--wait=false", timeout=20)
-    if dice.random() < 0.5:
-        kubectl("patch", "pvc", claim, *namespace, "--type=merge", "-p", _UNHELD, timeout=20)
-        what += " and held by nobody"
-    return what
+    kubectl("patch", "pvc", claim, *namespace, "--type=merge", "-p", _UNHELD, timeout=20)
+    return f"claim {claim} is gone"
+
+
+def _claim(subjects: Sequence[Subject], dice: random.Random) -> tuple[Subject, str] | None:
+    """One of results, which counts as harmed."""
+    subject = dice.choice(list(subjects))
+    names = [one["metadata"]["name"] for one in subject.claims() if not one["metadata"]["name"].endswith("-store")]
+    if not names:
+        return None
+    claim = dice.choice(sorted(names))
+    subject.harmed.append(f"claim {claim}")
+    return subject, claim
 
 
 def _refuse_writes(subjects: Sequence[Subject], dice: random.Random) -> str | None:
@@ -161,7 +179,8 @@ FAULTS = (
     Fault("lose-partition", 4, _lose_partition),
     Fault("corrupt-partition", 4, _corrupt_partition),
     Fault("empty-volume", 1, _empty_volume),
-    Fault("delete-claim", 2, _delete_claim),
+    Fault("delete-claim", 1, _delete_claim),
+    Fault("lose-claim", 1, _lose_claim),
     Fault("refuse-writes", 1, _refuse_writes),
 )
 

@@ -77,11 +77,14 @@ class Chaos:
     def _do(self, fault: Fault, dice: random.Random) -> None:
         """As soon as there is something to do it to; not for ever."""
         for _ in range(_TRIES):
+            what = None
             try:
-                what = fault.do([one for one in self._subjects.values() if one.look() != "COMPLETED"], dice)
-            except (Failed, AssertionError, OSError, IndexError) as error:  # what it was to hit went meanwhile
-                self._say(f"{fault.name}: not done: {str(error)[:200]}")
-                what = None
+                subjects = [one for one in self._subjects.values() if one.look() != "COMPLETED"]
+                what = fault.do(subjects, dice) if subjects else None
+            except (Failed, AssertionError, OSError) as error:
+                if fault.alone:  # a part of the cluster may not be back
+                    raise
+                self._say(f"{fault.name}: not done, what it was to hit went meanwhile: {str(error)[:200]}")
             if what is not None:
                 self.done[fault.name] += 1
                 self._say(what)
@@ -106,9 +109,9 @@ class Chaos:
 
     def _finish(self, kind: str, subject: Subject) -> None:
         self.ended[str(subject)] = oracle.check(subject)
+        subject.app.delete()
         self._say(f"{subject} has ended well: {self.ended[str(subject)]}")
         del self._subjects[kind]
-        subject.app.delete()
 
     def _start(self, kind: str) -> None:
         self._count[kind] += 1
@@ -118,8 +121,9 @@ class Chaos:
     def _until(self, what: str, seen: Callable[[], bool], seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while not seen():
-            left = [subject.app.tell() for subject in self._subjects.values()]
-            assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}\n{left}"
+            if time.monotonic() > deadline:
+                left = "\n".join(subject.app.tell() for subject in self._subjects.values())
+                raise AssertionError(f"not within {seconds:g} s: {what}\n{left}")
             time.sleep(_EVERY)
 
     def _say(self, what: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rekindle.core.events import DriverLost
+from rekindle.core.events import AttemptFinished, DriverLost, PartitionOutput, PartitionsLost
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.inventory import JobInventory
 from rekindle.core.options import FailoverOptions
@@ -50,10 +50,12 @@ def test_the_plan_for_a_lost_driver_is_the_job_masters_own(run, rolls):
 def test_so_is_the_plan_for_a_driver_that_is_lost_with_a_volume(run, rolls, lost):
     play(run, rolls)
     again = restored(run, run.graph.inventory())
-    on_volume = lambda subtask: subtask % 2 == lost  # noqa: E731
-    planned = plan_driver_lost(again, "gone", run.now, on_volume)
+    planned = plan_driver_lost(again, "gone", run.now, lambda subtask: subtask % 2 == lost)
     again.validate_state()
-    assert planned == plan_driver_lost(run.graph, "gone", run.now, on_volume)
+    # what the next driver tells its graph, which has looked at the store
+    gone = tuple(one for one in stored_partitions(run.graph) if one.subtask % 2 == lost)
+    actions = run.graph.handle(PartitionsLost(gone, "gone"), run.now) if gone else []
+    assert planned == plan_of(run.graph, [*actions, *run.graph.handle(DriverLost("gone"), run.now)])
 
 
 @pytest.mark.requirement("S7-2", "S7-4", "S7-14")
@@ -77,6 +79,16 @@ def test_what_a_lost_partition_was_made_of_may_be_lost_too():
     run.finish("B")
     plan = plan_driver_lost(run.graph, "gone", run.now, lambda subtask: subtask == 0)
     assert plan.restart == {"A": ((0, 0),), "B": ((0, 1),), "C": ((0, 1),)}
+
+
+def test_of_a_partition_without_rows_a_volume_loses_nothing():
+    run = Run(job("A*2 => B")).submit()
+    for subtask, size in ((0, 0), (1, 8)):
+        [attempt] = run.attempts(f"A[{subtask}]")
+        run.see(AttemptFinished(attempt, run.now, PartitionOutput(0, size)))
+    plan = plan_driver_lost(restored(run, run.graph.inventory()), "gone", run.now, lambda subtask: True)
+    assert plan.restart == {"A": ((1, 1),), "B": ((0, 0),)}
+    assert plan.reused == 1
 
 
 def test_a_job_that_had_failed_loses_volumes_too():

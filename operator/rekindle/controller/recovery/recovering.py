@@ -6,6 +6,7 @@ Meanwhile the condition `Recovering` holds; the application has not failed (S6-2
 from dataclasses import replace
 
 from rekindle.api.application_status import ApplicationStatus, RecoveryStatus
+from rekindle.api.job_report import JobReport
 from rekindle.api.storage import volume_of
 from rekindle.controller.decision import Decision, View
 from rekindle.controller.recovery.planning import confirmed, job_of, planned, told
@@ -18,9 +19,13 @@ _GOES_ON = ("RerunStarted", "Resumed")
 
 _NOTHING_KEPT = (
     "NothingKept",
-    "all of it runs again: results outlive a driver where the program is a pipeline with spec.recovery.storage",
+    "the manifest names no place where results outlive a driver (spec.recovery.storage, or a store in a bucket): all "
+    "of it runs again, unless the program is a pipeline that names one itself",
 )
-_NOT_TOLD = ("NotTold", "no job was told of: a pipeline goes on with what is stored, another program runs again")
+_NOT_TOLD = (
+    "NotTold",
+    "of no job it is known what is there: a pipeline goes on with what is stored, another program runs again",
+)
 
 
 def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, reason: str) -> Decision:
@@ -32,7 +37,8 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
     status = end_recovery(decision.status, view.now, reason)
     if reason not in _GOES_ON:
         return replace(decision, status=without_job(status))
-    if before.transitions and before.transitions[-1].reason == "Completed":  # it has run, and is wanted again
+    has_completed = bool(before.transitions) and before.transitions[-1].reason == "Completed"
+    if has_completed or not (before.driver_info.pod_uid or before.recovery.job):  # nothing has been lost
         return replace(decision, status=status)
     settings = view.application.spec.settings()
     emptied = _emptied(view, before)
@@ -41,7 +47,7 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
         said = f"{cause}; the journal was on it: a pipeline begins anew"
         anew = with_condition(without_job(status), RECOVERING, "False", view.now, "ResultsLost", said)
         return replace(decision, status=anew).saying("Warning", "ResultsLost", said)
-    job, volumes = job_of(before.recovery) if settings.recovery.outlives_driver else None, settings.recovery.volumes
+    job, volumes = _last_told(view, before) if settings.recovery.outlives_driver else None, settings.recovery.volumes
     plan = None
     if job is not None:
         core = settings.to_core()
@@ -56,11 +62,17 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
     return replace(decision, status=status).saying("Normal", "RecoveryPlanned", said)
 
 
+def _last_told(view: View, before: ApplicationStatus) -> JobReport | None:
+    """The job as the lost driver told it last: while it lived the status was not written at each change. None after a
+    success, which leaves no stages in the status."""
+    if view.job is None or not before.recovery.stages:
+        return job_of(before.recovery)
+    return job_of(RecoveryStatus(job=view.job.job))
+
+
 def _emptied(view: View, before: ApplicationStatus) -> set[int | None]:
     """The volumes of the store that had something on them, and are empty now."""
-    if view.volumes is None or not (before.recovery.claims or before.driver_info.pod_uid):
-        return set()
-    return view.volumes.emptied(before.recovery.claims)
+    return view.volumes.emptied(before.recovery.claims) if view.volumes is not None else set()
 
 
 def _cause(view: View, before: ApplicationStatus, emptied: set[int | None]) -> str:

@@ -14,7 +14,7 @@ LOOK_AGAIN = 30.0
 
 def with_volumes(view: View, status: ApplicationStatus, decision: Decision) -> Decision:
     """Say of a store of the application's own whether all of it is there; `status` is the one before."""
-    if view.volumes is None or view.driver is None or decision.status.application_state.state.is_terminal:
+    if view.volumes is None or view.driver is None or status.application_state.state.is_terminal:
         return decision
     says = view.volumes.says
     reason = "VolumeLost" if view.volumes.lost else "ClaimDeleted" if says else "VolumesThere"
@@ -38,4 +38,4 @@ def cannot_go_on(view: View) -> bool:
 
 def _waits_for_executors_since(view: View) -> float | None:
     """Since when no executor runs and one waits; None where any runs."""
-    return None if view.executors.counts.running else view.executors.oldest_pending
+    return None if view.executors.able else view.executors.oldest_pending

@@ -116,6 +116,21 @@ def test_the_loss_of_a_driver_is_planned_before_the_next_one_begins_and_confirme
     assert world.messages("JobRecovered") == ["m[0], B[0-3] again, 3 result partitions stay"]
 
 
+def test_the_plan_is_made_of_what_was_told_last():
+    """The status has what the driver told some seconds before it was seen to be lost."""
+    world = Pipeline()
+    world.tell()
+    world.driver_is(failed(137))
+    world.settle()
+    world.run.finish("A")
+    report = job_report(world.run.job_graph, world.run.graph.inventory(), {})
+    world.jobs[world.status.driver_info.pod_uid] = facts_of(report)
+    world.now += 600
+    world.settle()
+    assert world.last is not None
+    assert (world.last.restarted, world.last.reused_partitions) == ({"m": "0", "B": "0-3"}, 3)
+
+
 def test_the_store_wins_over_the_plan_and_the_difference_is_told():
     world = half_done()
     world.run.loses("A/1")  # of which the operator has not heard

@@ -152,6 +152,17 @@ def executor(phase: str, now: float) -> dict[str, Any]:
     return {"metadata": metadata, "spec": {}, "status": {"phase": phase}}
 
 
+def test_a_loss_that_ends_the_application_is_told_too():
+    world = half_done(recovery=RECOVERY, restartPolicy={"type": "Never"})
+    world.volumes = without(0)
+    world.settle()
+    assert world.state() is State.FAILED
+    assert len(world.messages("VolumeLost")) == 1
+    condition = world.status.condition("StorageReady")
+    assert condition is not None
+    assert condition.status == "False"
+
+
 def test_a_deleted_claim_that_pods_still_hold_is_told_once_and_ends_nothing_while_executors_run():
     world = half_done_on_volumes()
     world.executors = [executor("Running", world.now), executor("Pending", world.now)]
@@ -170,9 +181,15 @@ def test_a_deleted_claim_that_pods_still_hold_is_told_once_and_ends_nothing_whil
     assert (condition.status, condition.reason) == ("True", "VolumesThere")
 
 
-def test_beside_a_claim_that_is_going_no_executor_is_waited_for_in_vain():
+@pytest.mark.parametrize("beside", [False, True])
+def test_beside_a_claim_that_is_going_no_executor_is_waited_for_in_vain(beside):
+    """Nor beside one that is told to end, on a node that does not answer."""
     world = half_done_on_volumes()
     world.executors = [executor("Pending", world.now)]
+    if beside:
+        dead = executor("Running", world.now)
+        dead["metadata"]["deletionTimestamp"] = format_time(world.now)
+        world.executors.append(dead)
     world.volumes = without(0, going=True)
     world.settle()
     assert world.state() is State.RUNNING
