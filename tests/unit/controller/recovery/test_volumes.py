@@ -220,8 +220,12 @@ def test_nor_of_claims_that_are_still_to_be_made():
     world.volumes = VolumeFacts((GoneVolume("pi-store", None, "was deleted"),))
     world.settle()
     assert world.state() is State.PENDING_RERUN
-    assert "VolumeLost" not in {reason for _, reason, _ in world.said}
-    assert world.status.condition("StorageReady") is None
+    world.refusal = ""
+    world.now += 60
+    world.settle()
+    assert world.state() is State.SUBMITTED
+    assert not {"VolumeLost", "ResultsLost"} & {reason for _, reason, _ in world.said}
+    assert world.status.condition("Recovering") is None
 
 
 def test_nor_of_those_of_an_application_that_has_ended():
