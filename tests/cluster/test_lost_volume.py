@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.api import until
-from tests.cluster.test_lost_driver import PARTITIONS, SECONDS, claims, stored
+from tests.cluster.api import Object
+from tests.cluster.test_lost_driver import PARTITIONS, claims
 from tests.kind.kubectl import given_kubeconfig
 from tests.kind.storage import lose_volume, restore_volume
 
@@ -24,6 +24,12 @@ def lost_volumes() -> Iterator[list[str]]:
         restore_volume(name)
 
 
+def finished(status: Object, stage: str) -> int:
+    """How many partitions of a stage there are, as the operator has heard."""
+    stages = {one["name"]: one for one in status.get("recovery", {}).get("stages", ())}
+    return int(stages.get(stage, {}).get("finished", 0))
+
+
 @pytest.mark.requirement("S6-1", "S7-2", "S7-4", "S7-9", "S7-14")
 def test_a_lost_volume_costs_what_was_on_it(application, claim_template, lost_volumes):
     """All of the first stage is stored, on two volumes, and the first two partitions of the second, one on each."""
@@ -31,12 +37,12 @@ def test_a_lost_volume_costs_what_was_on_it(application, claim_template, lost_vo
         "volume",
         "chain.py",
         str(PARTITIONS),
-        str(SECONDS),
+        "30",
         "/tmp/out",
         executor={"instances": 2},
         recovery={"storage": {"claimTemplate": claim_template}, "volumes": 2},
     ).apply()
-    until("two partitions are stored", lambda: stored(app, "worked") >= 2, 240, tell=app.tell)
+    app.wait_until("the operator knows of two partitions", lambda status: finished(status, "worked") == 2, 240)
     [claim] = [one for one in claims(app) if one["metadata"]["name"].endswith("-store-1")]
     lost_volumes.append(claim["spec"]["volumeName"])
     lose_volume(claim["spec"]["volumeName"])
