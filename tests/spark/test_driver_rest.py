@@ -3,27 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from pyspark.sql import SparkSession
 from yarl import URL
 
 from rekindle.controller.speculation import spark_rest
-from rekindle.controller.speculation.spark_rest import Address, DriverUnanswered, SparkRest, Stage, StageKey, Task
+from rekindle.controller.speculation.spark_rest import (
+    Address,
+    DriverUnanswered,
+    SparkRest,
+    Stage,
+    StageKey,
+    Stages,
+    Task,
+)
+from rekindle.controller.speculation.ui import ui_of
 
 ROWS = 1000
+LOGIN = "org.apache.spark.ui.JWSFilter"
+SIGNED: dict[str, Any] = {
+    "spark.ui.filters": LOGIN,
+    f"spark.{LOGIN}.param.secretKey": urlsafe_b64encode(os.urandom(48)).decode(),
+}
 _T = TypeVar("_T")
 
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
     builder = SparkSession.builder.master("local[2]").config("spark.speculation", "false")
-    builder = builder.config("spark.ui.enabled", "true").config("spark.ui.port", "0")
+    builder = builder.config("spark.ui.enabled", "true").config("spark.ui.port", "0").config(map=SIGNED)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     yield session
@@ -70,7 +87,7 @@ def asked(spark: SparkSession, question: Callable[[SparkRest, Address, str], Awa
     url, application_id = URL(spark.sparkContext.uiWebUrl or ""), spark.sparkContext.applicationId
     assert url.host is not None
     assert url.port is not None
-    address = Address(url.host, url.port)
+    address = Address(url.host, url.port, key=ui_of({"status": {"podIP": url.host}}, SIGNED).key)
 
     async def within() -> _T:
         rest = SparkRest()
@@ -163,3 +180,12 @@ def test_a_driver_knows_no_other_application_and_of_other_stages_no_tasks(spark)
         return await rest.tasks(address, application_id, StageKey(10_000, 0), "running")
 
     assert asked(spark, question) == []
+
+
+@pytest.mark.parametrize("key", [None, b"another key, of thirty-two bytes"])
+def test_whoever_does_not_know_the_login_is_told_of_it(spark, key):
+    def unsigned(rest: SparkRest, address: Address, application_id: str) -> Awaitable[Stages]:
+        return rest.stages(replace(address, key=key), application_id)
+
+    with pytest.raises(DriverUnanswered, match=r"answered 403: its UI asks for a login .*JWSFilter is$"):
+        asked(spark, unsigned)

@@ -9,11 +9,12 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 from urllib.parse import quote, urlencode
 
 import aiohttp
+import jwt
 from yarl import URL
 
 from rekindle.controller.bounded import TooLarge, chunks
@@ -34,6 +35,7 @@ _LARGE_AT_ONCE = 4
 _MOST_STAGES = 10_000
 _MOST_TASKS = 100_000
 _REASON_BYTES = 300
+_TOKEN_SECONDS = 300.0
 _HEADERS = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "rekindle"}
 
 
@@ -52,6 +54,8 @@ class Address:
     host: str
     port: int
     tls: bool = False
+    key: bytes | None = field(default=None, repr=False)
+    """With which requests are signed, where the UI asks for that (Spark's `JWSFilter`)."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -167,7 +171,8 @@ def driver_session() -> aiohttp.ClientSession:
 class SparkRest:
     """Connections to drivers; at most `at_once` requests at a time. Make it in a running loop, and close it.
 
-    A certificate is not verified: drivers sign theirs themselves as a rule, and no request holds a secret.
+    A certificate is not verified: drivers sign theirs themselves as a rule, and no request holds a secret that opens
+    more than the UI it is for, nor for long.
     """
 
     def __init__(self, at_once: int = 20) -> None:
@@ -212,7 +217,7 @@ class SparkRest:
         async with self._places:
             try:
                 async with asyncio.timeout(_SECONDS):
-                    return await self._get(question.url(), kind, most)
+                    return await self._get(question.url(), question.address.key, kind, most)
             except TimeoutError:
                 wrong = f"the driver did not answer within {_SECONDS:g} s"
             except (Unusable, TooLarge) as error:
@@ -221,9 +226,14 @@ class SparkRest:
                 wrong = f"no answer: {error or type(error).__name__}"
         raise DriverUnanswered(f"{question}: {wrong}")
 
-    async def _get(self, url: URL, kind: type[_Entry], most: int) -> tuple[list[_Entry], float | None]:
+    async def _get(
+        self, url: URL, key: bytes | None, kind: type[_Entry], most: int
+    ) -> tuple[list[_Entry], float | None]:
         asked = time.time()
-        async with self._session.get(url, allow_redirects=False) as response, AsyncExitStack() as held:
+        async with (
+            self._session.get(url, headers=_signed(key, asked), allow_redirects=False) as response,
+            AsyncExitStack() as held,
+        ):
             clock = ahead(response.headers.get("Date", ""), asked, time.time())
             check_head(response.status, response.headers)
             return entries(await self._body(response, held), kind, most), clock
@@ -237,6 +247,13 @@ class SparkRest:
                 await held.enter_async_context(self._large)
                 is_large = True
         return body
+
+
+def _signed(key: bytes | None, now: float) -> dict[str, str]:
+    """The header by which `JWSFilter` knows who has the key."""
+    if key is None:
+        return {}
+    return {"Authorization": f"Bearer {jwt.encode({'exp': int(now + _TOKEN_SECONDS)}, key, 'HS256')}"}
 
 
 def _stage(wire: WireStage) -> Stage:

@@ -160,7 +160,7 @@ def check_head(status: int, headers: Mapping[str, str]) -> None:
 
 def _meaning(status: int) -> str:
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return ": its UI asks for a login (spark.ui.filters)"
+        return ": its UI asks for a login that is not known here (spark.ui.filters); org.apache.spark.ui.JWSFilter is"
     if status == HTTPStatus.NOT_FOUND:
         return ": it has no such application"
     return ": redirects are not followed" if 300 <= status < 400 else ""

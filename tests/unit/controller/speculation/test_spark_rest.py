@@ -60,6 +60,7 @@ TASK: dict[str, Any] = {
     "speculative": True,
     "taskMetrics": METRICS,
 }
+LOGIN = "its UI asks for a login that is not known here (spark.ui.filters); org.apache.spark.ui.JWSFilter is"
 AT = 1795377600.0
 """2026-11-22T20:00:00 UTC."""
 
@@ -165,8 +166,8 @@ def test_the_clock_of_the_driver(date, clock, monkeypatch):
 @pytest.mark.parametrize(
     ("status", "told"),
     [
-        (401, "the driver answered 401: its UI asks for a login (spark.ui.filters)"),
-        (403, "the driver answered 403: its UI asks for a login (spark.ui.filters)"),
+        (401, f"the driver answered 401: {LOGIN}"),
+        (403, f"the driver answered 403: {LOGIN}"),
         (404, "the driver answered 404: it has no such application"),
         (204, "the driver answered 204"),
         (500, "the driver answered 500"),

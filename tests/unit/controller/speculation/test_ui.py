@@ -1,5 +1,6 @@
 """Where a driver's UI is, by what its application says of it."""
 
+from base64 import urlsafe_b64encode
 from typing import Any
 
 import pytest
@@ -45,6 +46,30 @@ def test_one_that_is_off_cannot_be_asked_and_it_is_said_what_to_change(off):
         UiUnreachable, match=r"the driver's UI is off; remove spark\.ui\.enabled=false from spec\.sparkConf"
     ):
         ui_of(DRIVER, {"spark.ui.enabled": off})
+
+
+JWS = "org.apache.spark.ui.JWSFilter"
+SECRET = f"spark.{JWS}.param.secretKey"
+
+
+@pytest.mark.parametrize("filters", [JWS, f"com.example.Other, {JWS}"])
+def test_of_one_that_wants_signed_requests_the_key_is_known(filters):
+    key = bytes(range(251, 256)) + bytes(range(28))  # - and _ are in its text, and it has to be filled up
+    text = urlsafe_b64encode(key).decode().rstrip("=")
+    assert ui_of(DRIVER, {"spark.ui.filters": filters, SECRET: text}).key == key
+    assert ui_of(DRIVER, {"spark.ui.filters": filters, SECRET: text, "spark.ssl.enabled": "true"}).key == key
+
+
+def test_of_one_with_another_login_there_is_no_key():
+    assert ui_of(DRIVER, {"spark.ui.filters": "com.example.Other", SECRET: "A" * 44}).key is None
+
+
+@pytest.mark.parametrize("text", ["", "A" * 40, "A" * 45, "!" * 44, "ä" * 44])
+def test_a_key_that_is_none_is_named_and_not_told(text):
+    with pytest.raises(UiUnreachable) as caught:
+        ui_of(DRIVER, {"spark.ui.filters": JWS, SECRET: text})
+    assert f"spec.sparkConf.{SECRET} is not a key of 32 bytes or more, in base64url" in str(caught.value)
+    assert not text or text not in str(caught.value)
 
 
 @pytest.mark.parametrize("port", ["", "https", "0", "-1", "65536", "44400000000000", "4440.0", "٤٤٤٠"])
