@@ -154,6 +154,11 @@ class Application:
         container = ("-c", kubelet.DRIVER)
         kubectl("exec", driver["metadata"]["name"], "-n", self.namespace, *container, "--", "pkill", "-KILL", "java")
 
+    def claims(self) -> list[Object]:
+        """Those that were made for it."""
+        selector = f"rekindle.dev/application-uid={self.body['metadata']['uid']}"
+        return items("persistentvolumeclaims", self.namespace, selector)
+
     def executors(self) -> list[Object]:
         uid = self.body["metadata"]["uid"]
         return items("pods", self.namespace, f"rekindle.dev/application-uid={uid},spark-role=executor")

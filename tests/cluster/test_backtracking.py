@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
+from rekindle.local.stored import lose_partition
 from rekindle.runtime.layout import parse_manifest_name
 from tests.cluster import api
 from tests.cluster.api import until
@@ -47,12 +46,11 @@ def test_a_partition_that_cannot_be_read_is_made_again_with_what_was_to_read_it(
     ).apply()
     subject = Subject(app)
     until("B is stored", lambda: stored(app, "b") == 2, 240, tell=app.tell)
-    [lost] = [one for one in subject.stored() if (one.stage, one.partition) == ("b", 0)]
-    files, executors = subject.files(lost), [pod["metadata"]["name"] for pod in app.executors()]
+    store, executors = subject.store(), [pod["metadata"]["name"] for pod in app.executors()]
+    assert store is not None
     until("D is stored", lambda: stored(app, "d") == 2, tell=app.tell)
     assert stored(app, "c") == 0, "C has not taken its time"
-    for path in files:
-        os.unlink(path)
+    assert lose_partition(store, "b", 0)
     api.kill(app.namespace, *executors)
     app.wait_for("COMPLETED", "FAILED", seconds=240)
     assert app.state == "COMPLETED", app.tell()

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.api import Object
-from tests.cluster.test_lost_driver import PARTITIONS, claims
+from tests.cluster.test_lost_driver import PARTITIONS
 from tests.kind.kubectl import given_kubeconfig
 from tests.kind.storage import lose_volume, restore_volume
 
@@ -43,7 +43,7 @@ def test_a_lost_volume_costs_what_was_on_it(application, claim_template, lost_vo
         recovery={"storage": {"claimTemplate": claim_template}, "volumes": 2},
     ).apply()
     app.wait_until("the operator knows of two partitions", lambda status: finished(status, "worked") == 2, 240)
-    [claim] = [one for one in claims(app) if one["metadata"]["name"].endswith("-store-1")]
+    [claim] = [one for one in app.claims() if one["metadata"]["name"].endswith("-store-1")]
     lost_volumes.append(claim["spec"]["volumeName"])
     lose_volume(claim["spec"]["volumeName"])
     app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
@@ -62,7 +62,7 @@ def test_a_lost_volume_costs_what_was_on_it(application, claim_template, lost_vo
     assert recovery["restarted"]["numbers"] == "1,3"
     assert recovery["restarted"]["worked"] in ("1-3", "1,3")
     assert app.condition("StorageReady")["status"] == "True"
-    [anew] = [one for one in claims(app) if one["metadata"]["name"] == claim["metadata"]["name"]]
+    [anew] = [one for one in app.claims() if one["metadata"]["name"] == claim["metadata"]["name"]]
     assert anew["spec"]["volumeName"] != claim["spec"]["volumeName"]
     reasons = [one["reason"] for one in app.events()]
     assert (reasons.count("VolumeLost"), reasons.count("RecoveryPlanned"), reasons.count("JobRecovered")) == (1, 1, 1)

@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.tools import class_archive
 from tests.tools.junit import Counts, read_counts
@@ -124,24 +123,21 @@ def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
 @contextmanager
 def needed(need: Need, environment: dict[str, str]) -> Iterator[None]:
     """Have what a tier needs while it runs. Where it cannot be made, the tests themselves say so."""
-
-    def call(module: tuple[str, ...], **options: Any) -> int:
-        return subprocess.run([sys.executable, "-m", *module], env=environment, check=False, **options).returncode
-
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    was_there = bool(need.is_there) and call(need.is_there, **quiet) == 0
-    call(need.make)
+    was_there = _succeeds(need.is_there, environment, quiet=True)
+    _succeeds(need.make, environment)
     try:
         yield
     finally:
-        if need.drop and not was_there:
-            call(need.drop)
+        if not was_there:
+            _succeeds(need.drop, environment)
 
 
 @contextmanager
 def built_beside(tiers: Sequence[Tier]) -> Iterator[None]:
     """What tiers but the first stand on is built meanwhile, on what CPU time the others leave."""
-    needs = [need for tier in tiers[1:] for need in tier.needs if need.build and not _succeeds(need.is_there)]
+    needs = [
+        need for tier in tiers[1:] for need in tier.needs if need.build and not _succeeds(need.is_there, quiet=True)
+    ]
     log = BUILD / "built-beside.log"
     log.parent.mkdir(exist_ok=True)
     with log.open("wb") as out:
@@ -157,13 +153,16 @@ def built_beside(tiers: Sequence[Tier]) -> Iterator[None]:
                 if process.poll() is None:  # no tier has waited for it
                     os.killpg(process.pid, signal.SIGTERM)
                     process.wait(timeout=_END_SECONDS)
-                _succeeds(need.drop)  # what it started on the way, unless a tier has dropped it
+                _succeeds(need.drop, quiet=True)  # what it started on the way, unless a tier has dropped it
 
 
-def _succeeds(module: tuple[str, ...]) -> bool:
-    """Whether a module ends well; what it says is nobody's concern. False for none."""
-    command, silent = [sys.executable, "-m", *module], subprocess.DEVNULL
-    return bool(module) and subprocess.run(command, check=False, stdout=silent, stderr=silent).returncode == 0
+def _succeeds(module: tuple[str, ...], environment: dict[str, str] | None = None, *, quiet: bool = False) -> bool:
+    """Run a module; whether it ends well. False for none."""
+    if not module:
+        return False
+    out = subprocess.DEVNULL if quiet else None
+    command = [sys.executable, "-m", *module]
+    return subprocess.run(command, env=environment, check=False, stdout=out, stderr=out).returncode == 0
 
 
 def run_all(tiers: Iterable[Tier], run: Callable[[Tier], Outcome], failfast: bool) -> list[Outcome]:

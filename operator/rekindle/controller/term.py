@@ -279,15 +279,18 @@ def _claims_of(kube: Kube, namespace: str | None) -> Informer:
 
 
 def _claim_trimmed(claim: Object) -> Object:
-    metadata = {name: value for name, value in claim["metadata"].items() if name != "annotations"}
-    return {"metadata": metadata, "status": {"phase": (claim.get("status") or {}).get("phase")}}
+    return {"metadata": _metadata(claim), "status": {"phase": (claim.get("status") or {}).get("phase")}}
 
 
 def _trimmed(pod: Object) -> Object:
     """What is read of a pod: anybody may label a large one, and the copy holds them all."""
-    metadata = {name: value for name, value in pod["metadata"].items() if name != "annotations"}
     spec = {name: pod["spec"][name] for name in ("nodeName", "readinessGates") if name in pod["spec"]}
-    return {"metadata": metadata, "spec": spec, "status": pod.get("status") or {}}
+    return {"metadata": _metadata(pod), "spec": spec, "status": pod.get("status") or {}}
+
+
+def _metadata(of: Object) -> Object:
+    """Without annotations, which may be large."""
+    return {name: value for name, value in of["metadata"].items() if name != "annotations"}
 
 
 def _standing(node: Object) -> tuple[object, object]:

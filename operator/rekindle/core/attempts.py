@@ -138,7 +138,7 @@ class AttemptHandler:
     def _may_commit(self, execution: Execution) -> bool:
         """An attempt that runs; or one that was given up, if what it wrote is stored all the same."""
         if execution.state.is_terminal:
-            return self._state.needs.is_stored(execution.attempt_id.vertex_id.vertex)
+            return self._state.job_graph.is_stored(execution.attempt_id.vertex_id.vertex)
         return execution.state.can_finish and execution.state is not ExecutionState.CREATED
 
     def _cancel_losers(self, task: ExecutionVertex, winner: Execution) -> list[Action]:

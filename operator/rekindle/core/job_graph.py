@@ -123,6 +123,10 @@ class JobGraph:
         """The result of `name`, once for each consumer."""
         return self._outputs[name]
 
+    def is_stored(self, name: str) -> bool:
+        """Whether what `name` writes outlives driver and executors: all its exchanges are BLOCKING."""
+        return all(edge.kind.is_stored for edge in self._outputs[name])
+
     def producers(self, edge: JobEdge, consumer: int) -> range:
         """Subtasks of `edge.producer` whose partitions subtask `consumer` of `edge.consumer` reads."""
         here, there = self.vertex(edge.consumer).parallelism, self.vertex(edge.producer).parallelism

@@ -64,7 +64,7 @@ class LossHandler:
         lost = state.recovery.lose(
             partition
             for vertex in state.vertices
-            if not state.needs.is_stored(vertex.job_vertex.name)
+            if not state.job_graph.is_stored(vertex.job_vertex.name)
             for partition in _partitions(vertex, vertex.started)
         )
         return state.recovery.restart(together(unfinished, lost), f"the driver was lost: {event.reason}", now)
@@ -102,7 +102,7 @@ class LossHandler:
         return [
             partition
             for vertex in state.vertices
-            if not state.needs.is_stored(vertex.job_vertex.name)
+            if not state.job_graph.is_stored(vertex.job_vertex.name)
             for partition in _partitions(vertex, vertex.finished)
             if (output := state.partitions.output(partition)) is not None and output.node == node
         ]

@@ -15,10 +15,6 @@ class PartitionNeeds:
     def __init__(self, job_graph: JobGraph, vertices: ExecutionVertices, held: DigestSparing) -> None:
         self._graph, self._vertices, self._held = job_graph, vertices, held
 
-    def is_stored(self, vertex: str) -> bool:
-        """Whether what the vertex writes outlives driver and executors: all its exchanges are BLOCKING."""
-        return all(edge.kind.is_stored for edge in self._graph.outputs(vertex))
-
     def is_needed(self, vertex: str, subtask: int, done: set[str]) -> bool:
         """A result of the job itself, what an unfinished consumer reads that is not `done`, and what will show
         whether finished ones must restart."""

@@ -86,7 +86,7 @@ class Recovery:
             return False
         vertex, subtask = self.vertices[partition.vertex], partition.subtask
         made = subtask in vertex.finished
-        if not made and (self.needs.is_stored(partition.vertex) or subtask in vertex.pending):
+        if not made and (self.job_graph.is_stored(partition.vertex) or subtask in vertex.pending):
             return False
         self.partitions.lose(partition.vertex, [subtask])
         return True

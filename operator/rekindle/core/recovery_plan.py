@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.core.actions import Action, Restart
-from rekindle.core.events import DriverLost, PartitionsLost
+from rekindle.core.events import DriverLost, PartitionOutput, PartitionsLost
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ResultPartitionID
 from rekindle.core.ranges import Ranges, ranges_of
@@ -49,18 +49,19 @@ def plan_of(graph: ExecutionGraph, actions: Iterable[Action]) -> RecoveryPlan:
 
 def _on_lost(graph: ExecutionGraph, is_lost: Callable[[int], bool]) -> Iterator[ResultPartitionID]:
     """Of an empty partition there is nothing on any volume."""
-    for partition in stored_partitions(graph):
-        output = graph.output(partition)
-        if output is not None and output.bytes and is_lost(partition.subtask):
+    for partition, output in stored_partitions(graph).items():
+        if output.bytes and is_lost(partition.subtask):
             yield partition
 
 
-def stored_partitions(graph: ExecutionGraph) -> Iterator[ResultPartitionID]:
+def stored_partitions(graph: ExecutionGraph) -> dict[ResultPartitionID, PartitionOutput]:
     """Stored partitions that are there, as far as the graph knows: where a driver begins, it looks for these."""
-    for vertex in graph.job_graph.order:
-        if all(edge.kind.is_stored for edge in graph.job_graph.outputs(vertex)):
-            unfinished = set(graph.unfinished(vertex))
-            for subtask in range(graph.job_graph.vertex(vertex).parallelism):
-                partition = ResultPartitionID(vertex, subtask)
-                if subtask not in unfinished and graph.output(partition) is not None:
-                    yield partition
+    found: dict[ResultPartitionID, PartitionOutput] = {}
+    for vertex in filter(graph.job_graph.is_stored, graph.job_graph.order):
+        unfinished = set(graph.unfinished(vertex))
+        for subtask in range(graph.job_graph.vertex(vertex).parallelism):
+            partition = ResultPartitionID(vertex, subtask)
+            output = graph.output(partition) if subtask not in unfinished else None
+            if output is not None:
+                found[partition] = output
+    return found

@@ -168,6 +168,8 @@ class Observer:
         result_stage = max((view.stage for view in views), default=-1)
         for view in views:
             for task in run.new_tasks(view):
+                if self.state.first_task_at is None:
+                    self.state.first_task_at = task.started_at
                 if view.stage == result_stage:
                     self._see_result_task(run, task, job, now)
                 elif task.status == "FAILED" and self.state.bindings.first_failure(task):
@@ -404,7 +406,7 @@ class Observer:
         """Stored partitions whose files are gone or are not what was written; they are returned, by stage."""
         unreadable: dict[str, frozenset[int]] = {}
         for name in stages:
-            missing = self.state.committed.all_missing(self.state.manifests(name)) | self._without_manifest(name)
+            missing = self._missing_of(name)
             unreadable[name] = frozenset(missing)
             if missing:
                 lost = [ResultPartitionID(name, partition) for partition in missing]
@@ -417,9 +419,9 @@ class Observer:
         It is one event: who makes it again is worked out from all of it."""
         lost: list[ResultPartitionID] = []
         why = ""
-        there = dict.fromkeys(stored_partitions(self.state.core))
+        there = stored_partitions(self.state.core)
         for name in dict.fromkeys(partition.vertex for partition in there):
-            missing = self.state.committed.all_missing(self.state.manifests(name)) | self._without_manifest(name)
+            missing = self._missing_of(name)
             gone = [one for one in (ResultPartitionID(name, subtask) for subtask in sorted(missing)) if one in there]
             if gone:
                 why = missing[gone[0].subtask]
@@ -428,11 +430,12 @@ class Observer:
         if lost:
             self.state.see(ev.PartitionsLost(tuple(lost), why), now)
 
-    def _without_manifest(self, name: str) -> dict[int, str]:
-        """Finished partitions whose manifests somebody has removed."""
+    def _missing_of(self, name: str) -> dict[int, str]:
+        """[finished partition of a stage whose files, or whose manifest, are not what was written -> why]."""
         finished = set(range(self.state.graph.stage(name).partitions)) - set(self.state.core.unfinished(name))
         gone = sorted(one for one in finished if self.state.current_manifest(name, one) is None)
-        return {partition: f"the manifest of {name}/{partition} is gone" for partition in gone}
+        removed = {partition: f"the manifest of {name}/{partition} is gone" for partition in gone}
+        return self.state.committed.all_missing(self.state.manifests(name)) | removed
 
     def _see_partitions_lost(self, name: str, lost: list[ResultPartitionID], reason: str, now: float) -> None:
         self._count_lost(lost, reason)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rekindle.api.storage import volume_folder
+from rekindle.local.stored import corrupt_partition, lose_partition, lose_volume
+from rekindle.runtime.store import Store
 from tests.cluster import api, operators
 from tests.cluster.api import Object
 from tests.cluster.chaos.subject import VOLUMES, Subject
@@ -17,7 +19,6 @@ from tests.kind import kubelet, levers
 from tests.kind.cluster import WORKERS
 from tests.kind.kubectl import kubectl
 
-_FLIPPED = 64
 _UNHELD = '{"metadata": {"finalizers": null}}'
 
 Do = Callable[[Sequence[Subject], random.Random], str | None]
@@ -45,7 +46,7 @@ def _kill_driver(subjects: Sequence[Subject], dice: random.Random) -> str | None
     pod = _driver(subject)
     if pod is None:
         return None
-    kubectl(*_in_pod(pod, kubelet.DRIVER), "pkill", "-KILL", "java", timeout=20)
+    subject.app.kill_driver()
     return f"the driver of {subject} was killed"
 
 
@@ -79,25 +80,16 @@ def _kill_operator(_: Sequence[Subject], __: random.Random) -> str | None:
     return "the operator was killed"
 
 
-def _pause_node(_: Sequence[Subject], dice: random.Random) -> str | None:
-    node, seconds = dice.choice(WORKERS), dice.uniform(3, 12)
-    with levers.paused(node):
-        time.sleep(seconds)
-    return f"node {node} stood still for {seconds:.0f} s"
+def _to_node(done: str, to: Callable[[str], AbstractContextManager[object]], longest: float) -> Do:
+    """Something to a node, for some seconds."""
 
+    def do(_: Sequence[Subject], dice: random.Random) -> str | None:
+        node, seconds = dice.choice(WORKERS), dice.uniform(2, longest)
+        with to(node):
+            time.sleep(seconds)
+        return f"node {node} {done} for {seconds:.0f} s"
 
-def _cut_node(_: Sequence[Subject], dice: random.Random) -> str | None:
-    node, seconds = dice.choice(WORKERS), dice.uniform(3, 15)
-    with levers.isolated(node):
-        time.sleep(seconds)
-    return f"node {node} was cut off for {seconds:.0f} s"
-
-
-def _kill_node(_: Sequence[Subject], dice: random.Random) -> str | None:
-    node, seconds = dice.choice(WORKERS), dice.uniform(1, 10)
-    with levers.killed(node):
-        time.sleep(seconds)
-    return f"node {node} was dead for {seconds:.0f} s"
+    return do
 
 
 def _stop_api_server(_: Sequence[Subject], dice: random.Random) -> str | None:
@@ -107,17 +99,29 @@ def _stop_api_server(_: Sequence[Subject], dice: random.Random) -> str | None:
     return f"the API server was away for {seconds:.0f} s"
 
 
-def _lose_partition(subjects: Sequence[Subject], dice: random.Random) -> str | None:
-    return _harm(subjects, dice, "lost", os.unlink)
+def _to_partition(done: str, to: Callable[[Store, str, int], bool]) -> Do:
+    """Something to a partition of which there are files."""
 
+    def do(subjects: Sequence[Subject], dice: random.Random) -> str | None:
+        subject = dice.choice(list(subjects))
+        store, stored = subject.store(), subject.stored()
+        dice.shuffle(stored)
+        for stage, partition in stored:
+            what = f"partition {partition} of {stage} of {subject} was {done}"
+            if store is not None and stage != subject.sink:  # what is published is not read again
+                subject.harmed.append(what)
+                if to(store, stage, partition):
+                    return what
+                subject.harmed.remove(what)
+        return None
 
-def _corrupt_partition(subjects: Sequence[Subject], dice: random.Random) -> str | None:
-    return _harm(subjects, dice, "corrupted", _flip)
+    return do
 
 
 def _empty_volume(subjects: Sequence[Subject], dice: random.Random) -> str | None:
     subject, number = dice.choice(list(subjects)), dice.randrange(VOLUMES)
-    if not subject.empty(number):
+    store = subject.store()
+    if store is None or not lose_volume(store, number):
         return None
     what = f"volume {number} of {subject} was emptied"
     subject.harmed.append(what)
@@ -149,7 +153,7 @@ def _lose_claim(subjects: Sequence[Subject], dice: random.Random) -> str | None:
 def _claim(subjects: Sequence[Subject], dice: random.Random) -> tuple[Subject, str] | None:
     """One of results, which counts as harmed."""
     subject = dice.choice(list(subjects))
-    names = [one["metadata"]["name"] for one in subject.claims() if not one["metadata"]["name"].endswith("-store")]
+    names = [one["metadata"]["name"] for one in subject.app.claims() if not one["metadata"]["name"].endswith("-store")]
     if not names:
         return None
     claim = dice.choice(sorted(names))
@@ -159,7 +163,7 @@ def _claim(subjects: Sequence[Subject], dice: random.Random) -> tuple[Subject, s
 
 def _refuse_writes(subjects: Sequence[Subject], dice: random.Random) -> str | None:
     subject, number, seconds = dice.choice(list(subjects)), dice.randrange(VOLUMES), dice.uniform(1, 5)
-    folder = subject.volume(number)
+    folder = subject.volumes().get(volume_folder(number))
     if folder is None:
         return None
     with _read_only(folder):
@@ -172,12 +176,12 @@ FAULTS = (
     Fault("delete-driver", 3, _delete_driver),
     Fault("kill-executor", 8, _kill_executor),
     Fault("kill-operator", 5, _kill_operator),
-    Fault("pause-node", 3, _pause_node, alone=True),
-    Fault("cut-node", 2, _cut_node, alone=True),
-    Fault("kill-node", 1, _kill_node, alone=True),
+    Fault("pause-node", 3, _to_node("stood still", levers.paused, 12), alone=True),
+    Fault("cut-node", 2, _to_node("was cut off", levers.isolated, 15), alone=True),
+    Fault("kill-node", 1, _to_node("was dead", levers.killed, 10), alone=True),
     Fault("stop-api-server", 1, _stop_api_server, alone=True),
-    Fault("lose-partition", 4, _lose_partition),
-    Fault("corrupt-partition", 4, _corrupt_partition),
+    Fault("lose-partition", 4, _to_partition("lost", lose_partition)),
+    Fault("corrupt-partition", 4, _to_partition("corrupted", corrupt_partition)),
     Fault("empty-volume", 1, _empty_volume),
     Fault("delete-claim", 1, _delete_claim),
     Fault("lose-claim", 1, _lose_claim),
@@ -217,30 +221,6 @@ def _runs(pod: Object) -> bool:
 
 def _in_pod(pod: Object, container: str) -> tuple[str, ...]:
     return ("exec", pod["metadata"]["name"], "-n", pod["metadata"]["namespace"], "-c", container, "--")
-
-
-def _harm(subjects: Sequence[Subject], dice: random.Random, done: str, to: Callable[[Path], None]) -> str | None:
-    subject = dice.choice(list(subjects))
-    stored = [one for one in subject.stored() if one.stage != subject.sink]  # what is published is not read again
-    there = [(one, files) for one in stored if (files := subject.files(one))]
-    if not there:
-        return None
-    one, files = dice.choice(there)
-    what = f"partition {one.partition} of {one.stage} of {subject} was {done}"
-    subject.harmed.append(what)
-    for path in files:
-        to(path)
-    return what
-
-
-def _flip(path: Path) -> None:
-    """Change bytes in the middle; the size stays."""
-    with path.open("r+b") as file:
-        middle = max(0, path.stat().st_size // 2 - _FLIPPED // 2)
-        file.seek(middle)
-        data = file.read(_FLIPPED)
-        file.seek(middle)
-        file.write(bytes(byte ^ 0xFF for byte in data))
 
 
 @contextmanager

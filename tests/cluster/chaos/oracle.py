@@ -8,7 +8,6 @@ from collections import Counter
 from rekindle.core import actions as act
 from rekindle.core.events import OptionsGiven
 from rekindle.core.graph import ExecutionGraph
-from rekindle.core.ids import ExecutionVertexID
 from rekindle.core.job_graph import JobGraph
 from rekindle.runtime.facts import RunFacts, fold
 from rekindle.runtime.journal import Journal
@@ -40,8 +39,7 @@ def _check_run(subject: Subject, store: Store, layout: RunLayout) -> Counter[str
     graph, again = replay(subject.graph, facts)
     assert not (again and not subject.harmed), f"{subject}: nothing was lost, and yet {again} was made again"
     check_manifests(store, layout, graph)
-    versions = [graph.version(ExecutionVertexID(name, 0)) for name in subject.graph.order]
-    return Counter(drivers=facts.drivers, writers=writers, version=max(versions), again=len(again))
+    return Counter(drivers=facts.drivers, writers=writers, again=len(again))
 
 
 def check_writers(store: Store, layout: RunLayout) -> int:
@@ -63,7 +61,7 @@ def replay(job_graph: JobGraph, facts: RunFacts) -> tuple[ExecutionGraph, set[st
     graph = ExecutionGraph(
         job_graph, speculation=options.speculation, failover=options.failover, blocklist=options.blocklist
     )
-    stored = {name for name in job_graph.order if all(edge.kind.is_stored for edge in job_graph.outputs(name))}
+    stored = set(filter(job_graph.is_stored, job_graph.order))
     done, again = set[str](), set[str]()
     for event, now in facts.events:
         done |= {name for name in stored if graph.is_finished(name)}
@@ -74,9 +72,7 @@ def replay(job_graph: JobGraph, facts: RunFacts) -> tuple[ExecutionGraph, set[st
 
 def check_manifests(store: Store, layout: RunLayout, graph: ExecutionGraph) -> None:
     """Exactly one version of each partition is visible: that of the job, and none is newer."""
-    for name in graph.job_graph.order:
-        if not all(edge.kind.is_stored for edge in graph.job_graph.outputs(name)):
-            continue
+    for name in filter(graph.job_graph.is_stored, graph.job_graph.order):
         there = list(filter(None, map(parse_manifest_name, store.names(layout.manifests(name)))))
         for task in graph.execution_vertices(name):
             versions = [version for partition, version in there if partition == task.id.subtask]

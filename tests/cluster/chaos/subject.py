@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,22 +11,24 @@ from rekindle.api.job_report import JobReport
 from rekindle.controller.recovery.planning import job_of
 from rekindle.core.job_graph import JobGraph
 from rekindle.runtime.layout import RunLayout, parse_manifest_name, run_numbers
-from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.store import Store
-from tests.cluster import api
 from tests.cluster.api import Application, Object
 from tests.kind.storage import host_folder
 
 VOLUMES = 2
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A stored result partition, of the newest version that there is."""
+class HostFolders(PosixStorage):
+    """A store on volumes that are folders here: pods mount those of results within that of the journal."""
 
-    stage: str
-    partition: int
-    manifest: Manifest
+    def __init__(self, journal: Path, volumes: Mapping[str, Path]) -> None:
+        super().__init__(str(journal))
+        self._volumes = volumes
+
+    def _path(self, name: str) -> str:
+        volume, _, rest = name.partition("/")
+        return str(self._volumes[volume] / rest) if volume in self._volumes else super()._path(name)
 
 
 @dataclass
@@ -55,20 +56,20 @@ class Subject:
             self.graph = _graph(status)
         return str((status.get("applicationState") or {}).get("state", ""))
 
-    def claims(self) -> list[Object]:
-        selector = f"rekindle.dev/application-uid={self.app.body['metadata']['uid']}"
-        return api.items("persistentvolumeclaims", self.app.namespace, selector)
-
-    def volume(self, number: int | None) -> Path | None:
-        """The folder that one of its volumes is, None: that of the journal; None while it has none."""
-        ending = "-store" if number is None else f"-store-{number}"
-        names = [one["spec"].get("volumeName") for one in self.claims() if one["metadata"]["name"].endswith(ending)]
-        return host_folder() / names[0] if names and names[0] else None
+    def volumes(self) -> dict[str, Path]:
+        """[`volume-0` … as in the store, empty for the journal's -> the folder that it is]."""
+        found = {}
+        for claim in self.app.claims():
+            _, _, number = claim["metadata"]["name"].rpartition("-store")
+            if volume := claim["spec"].get("volumeName"):
+                found[f"volume{number}" if number else ""] = host_folder() / volume
+        return found
 
     def store(self) -> Store | None:
-        """Its journal and manifests."""
-        folder = self.volume(None)
-        return Store.at(folder) if folder is not None else None
+        """None while the volume of its journal is not there."""
+        volumes = self.volumes()
+        journal = volumes.pop("", None)
+        return Store(HostFolders(journal, volumes)) if journal is not None else None
 
     def layout(self) -> RunLayout | None:
         """Of its newest run."""
@@ -76,40 +77,13 @@ class Subject:
         numbers = run_numbers(store) if store is not None else []
         return RunLayout(numbers[-1], VOLUMES) if numbers else None
 
-    def stored(self) -> list[Stored]:
+    def stored(self) -> list[tuple[str, int]]:
+        """Stages and partitions of which there are manifests."""
         store, layout = self.store(), self.layout()
         if store is None or layout is None:
             return []
-        return sorted(_stored(store, layout), key=lambda one: (one.stage, one.partition))
-
-    def files(self, one: Stored) -> list[Path]:
-        """The data files of a partition that are there."""
-        found = []
-        for file in one.manifest.files:
-            volume, _, rest = file.path.partition("/")
-            folder = self.volume(int(volume.removeprefix("volume-")))
-            if folder is not None and (folder / rest).is_file():
-                found.append(folder / rest)
-        return found
-
-    def empty(self, number: int) -> bool:
-        """Take away all that one of its volumes has; False where that is nothing."""
-        folder = self.volume(number)
-        entries = list(folder.iterdir()) if folder is not None else []
-        for entry in entries:
-            shutil.rmtree(entry, ignore_errors=True)
-        return bool(entries)
-
-
-def _stored(store: Store, layout: RunLayout) -> Iterator[Stored]:
-    for stage in store.names(layout.stages):
-        newest: dict[int, int] = {}
-        for partition, version in filter(None, map(parse_manifest_name, store.names(layout.manifests(stage)))):
-            newest[partition] = max(version, newest.get(partition, 0))
-        for partition, version in newest.items():
-            data = store.get(layout.manifest(stage, partition, version))
-            if data is not None:
-                yield Stored(stage, partition, Manifest.parse(data))
+        names = [(stage, name) for stage in store.names(layout.stages) for name in store.names(layout.manifests(stage))]
+        return sorted({(stage, parsed[0]) for stage, name in names if (parsed := parse_manifest_name(name))})
 
 
 def _graph(status: Object) -> JobGraph | None:

@@ -8,7 +8,10 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.chaos.faults import _flip, _read_only, deck, pairs
+from rekindle.local.stored import lose_volume
+from rekindle.runtime.store import Store
+from tests.cluster.chaos.faults import _read_only, deck, pairs
+from tests.cluster.chaos.subject import HostFolders
 
 
 @given(st.integers())
@@ -22,14 +25,19 @@ def test_forty_faults_two_at_a_time_and_never_two_that_must_be_alone(seed):
     assert both == list(pairs(deck(random.Random(seed))))
 
 
-def test_a_corrupted_file_has_its_size_and_other_bytes(tmp_path):
-    path = tmp_path / "part.parquet"
-    path.write_bytes(bytes(range(256)))
-    _flip(path)
-    data = path.read_bytes()
-    assert len(data) == 256
-    assert data != bytes(range(256))
-    assert data[:90] == bytes(range(90))
+def test_a_volume_of_results_is_emptied_where_it_is_and_nothing_else(tmp_path):
+    """Pods see it within the journal's volume, where on this machine there is an empty folder."""
+    journal, results = tmp_path / "pvc-1", tmp_path / "pvc-2"
+    for folder in (journal / "runs", journal / "volume-0", results / "runs" / "0001"):
+        folder.mkdir(parents=True)
+    (journal / "runs" / "record").write_bytes(b"kept")
+    (results / "runs" / "0001" / "part.parquet").write_bytes(b"rows")
+    store = Store(HostFolders(journal, {"volume-0": results}))
+    assert store.get("volume-0/runs/0001/part.parquet") == b"rows"
+    assert lose_volume(store, 0)
+    assert list(results.iterdir()) == []
+    assert store.get("runs/record") == b"kept"
+    assert not lose_volume(store, 0)
 
 
 def test_a_volume_that_refuses_has_its_rights_back(tmp_path):
