@@ -33,11 +33,6 @@ def stored(app: Application, stage: str) -> int:
     return len(listed.split())
 
 
-def claims(app: Application) -> list[api.Object]:
-    selector = f"rekindle.dev/application-uid={app.body['metadata']['uid']}"
-    return api.items("persistentvolumeclaims", app.namespace, selector)
-
-
 def gone(app: Application, claim: str) -> bool:
     return api.get("persistentvolumeclaim", claim, app.namespace) is None
 
@@ -72,9 +67,14 @@ def test_a_killed_driver_costs_what_was_not_stored(application, claim_template):
     assert recovery["restartedVertices"] == PARTITIONS - 2
     assert app.condition("Recovering")["status"] == "False"
     reasons = [one["reason"] for one in app.events()]
-    assert (reasons.count("RecoveryPlanned"), reasons.count("JobRecovered")) == (1, 1)
-    mine = [one["metadata"]["name"] for one in claims(app)]
+    assert [reasons.count(one) for one in ("RecoveryPlanned", "JobRecovered", "TasksResumed")] == [1, 1, 1]
+    phases = [recovery.get(f"{one}AfterSeconds", 0) for one in ("noticed", "driver", "firstTask")]
+    assert phases == sorted(phases)
+    assert phases[-1] > 0
+    assert recovery["savedTaskSeconds"] >= 2 * SECONDS
+    mine = [one["metadata"]["name"] for one in app.claims()]
     assert len(mine) == 3
-    app.delete()
+    app.edit(recovery={"storage": {"whenCompleted": "Delete"}})
     for claim in mine:
-        until(f"claim {claim} is gone", partial(gone, app, claim), 60)
+        until(f"claim {claim} is gone", partial(gone, app, claim), 60, tell=app.tell)
+    assert (app.state, app.status["attempt"]) == ("COMPLETED", 2)

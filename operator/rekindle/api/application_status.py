@@ -250,8 +250,23 @@ class RecoverySummary(StatusModel):
     expected_task_seconds: Count = 0
     """Of the tasks that were still to run, by those that had finished; 0 where none had."""
 
+    saved_task_seconds: Count = 0
+    """Of the tasks that need not run again, likewise: what starting over would take on top."""
+
     as_planned: bool | None = None
     """Whether the driver did what was planned; unset until it tells. Where it did not, this is what it did."""
+
+    lost_at: Time | None = None
+    """When the driver before ended, or its node fell silent; unset where nothing tells. Seconds are since then."""
+
+    noticed_after_seconds: Count | None = None
+    """When the operator took it for lost."""
+
+    driver_after_seconds: Count | None = None
+    """When the driver that followed ran."""
+
+    first_task_after_seconds: Count | None = None
+    """When the first task of that began."""
 
 
 class RecoveryStatus(StatusModel):

@@ -25,6 +25,9 @@ _MOST_VERTICES, _MOST_EDGES = 500, 2_000
 _MOST_ACROSS = 1_000_000
 """Subtasks on both sides of all exchanges together: what a plan takes grows with them."""
 
+_LATEST = 1e11
+"""Epoch seconds: a year of four digits, as a status writes it."""
+
 _Name = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r"^[\w.-]+$")]
 _Subtask = Annotated[int, Field(ge=0, lt=MOST_SUBTASKS)]
 _Pair = Annotated[tuple[_Subtask, _Subtask], Field(strict=False)]
@@ -72,10 +75,14 @@ class WireRestart(Wire):
 
 
 class WireRecovery(Wire):
-    """What a driver did about the loss of the one before. `reused`: result partitions that stayed."""
+    """What a driver did about the loss of the one before.
+
+    `reused`: result partitions that stayed; `first_task_at`: when its first task began, epoch seconds.
+    """
 
     restart: Annotated[tuple[WireRestart, ...], Field(max_length=_MOST_VERTICES, strict=False)] = ()
     reused: Annotated[int, Field(ge=0, le=MOST_SUBTASKS)] = 0
+    first_task_at: Annotated[float, Field(ge=0, le=_LATEST)] | None = None
 
 
 class JobReport(Wire):
@@ -139,13 +146,18 @@ def too_large(graph: JobGraph) -> str | None:
 
 
 def job_report(
-    graph: JobGraph, inventory: JobInventory, seconds: Mapping[str, float], recovery: RecoveryPlan | None = None
+    graph: JobGraph,
+    inventory: JobInventory,
+    seconds: Mapping[str, float],
+    recovery: RecoveryPlan | None = None,
+    first_task_at: float | None = None,
 ) -> JobReport | None:
     """The report of a job; None where it would be too long.
 
     Args:
         seconds: of one subtask, by job vertex.
         recovery: what this driver did about the loss of the one before.
+        first_task_at: when its first task began, epoch seconds.
     """
     try:
         return JobReport(
@@ -171,7 +183,7 @@ def job_report(
                 for edge in graph.edges
             ),
             released=tuple(sorted(inventory.released)),
-            recovery=_wire_recovery(recovery) if recovery is not None else None,
+            recovery=_wire_recovery(recovery, first_task_at) if recovery is not None else None,
         )
     except ValidationError:
         return None
@@ -182,9 +194,9 @@ def _pieces(inventory: JobInventory) -> int:
     return sum(max(1, len(ranges)) for ranges in chain(of_groups, inventory.held.values()))
 
 
-def _wire_recovery(plan: RecoveryPlan) -> WireRecovery:
+def _wire_recovery(plan: RecoveryPlan, first_task_at: float | None) -> WireRecovery:
     told = (WireRestart(vertex=name, subtasks=subtasks) for name, subtasks in plan.restart.items())
-    return WireRecovery(restart=tuple(told), reused=plan.reused)
+    return WireRecovery(restart=tuple(told), reused=plan.reused, first_task_at=first_task_at)
 
 
 def _edge(wire: WireEdge) -> JobEdge:

@@ -76,8 +76,14 @@ class StorageSpec(ApiModel):
     claim_template: ClaimTemplate | None = None
     """A claim that is made for the application, and goes with it."""
 
+    when_completed: Literal["Retain", "Delete"] = "Retain"
+    """What becomes of claims that were made for it when it is COMPLETED: kept until the application is deleted, or
+    deleted at once, with the pods of its ended drivers, which hold them, and so their logs."""
+
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if (self.claim_name is None) == (self.claim_template is None):
             raise ValueError("write either claimName or claimTemplate")
+        if self.claim_name is not None and self.when_completed == "Delete":
+            raise ValueError("whenCompleted: Delete is for claimTemplate; a claim that was brought stays")
         return self

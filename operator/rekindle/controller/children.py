@@ -11,7 +11,7 @@ from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.kube import Kube, KubeError, Refused, Taken, Unavailable
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.observer import Observer, attempt_of
-from rekindle.controller.recovery.volume_facts import is_going, is_lost
+from rekindle.controller.recovery.volume_facts import is_going, own_volumes, what_is_wrong
 from rekindle.controller.resources import (
     CONFIG_MAP,
     PERSISTENT_VOLUME_CLAIM,
@@ -90,25 +90,32 @@ class Children:
     async def _replace_lost(self, view: View, claim: Object, attempt: int) -> None:
         """Have a claim of the store that is lost, or on its way out, made anew. Raises Unavailable until it can be: it
         goes when nothing mounts it any more, and to Kubernetes also an ended driver does."""
-        name = claim["metadata"]["name"]
-        if not is_going(claim) and not is_lost(claim):
+        name, why = claim["metadata"]["name"], what_is_wrong(claim)
+        if why is None:
             return
         await self._forget(view.namespace, view.uid, attempt - 1)
         if not is_going(claim):
             await self._kube.delete(PERSISTENT_VOLUME_CLAIM, view.namespace, name, uid=uid_of(claim))
-        why = "was deleted" if is_going(claim) else "has lost its PersistentVolume"
         raise Unavailable(409, f"claim {name} {why}: it is made anew when no pod mounts it any more")
 
     async def delete_driver(self, view: View, step: DeleteDriver) -> None:
         grace = 0 if step.at_once else None
         await self._kube.delete(POD, view.namespace, step.pod_name, uid=step.pod_uid, grace=grace)
 
+    async def drop_store(self, view: View) -> None:
+        """Delete the claims that were made for the application; each goes when nothing mounts it any more."""
+        assert view.application is not None
+        for volume in own_volumes(view.application.spec, view.names(view.status.attempt)):
+            claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim)
+            if claim is not None and is_owned_by(claim, view.uid) and not is_going(claim):
+                await self._kube.delete(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim, uid=uid_of(claim))
+
     async def forget_drivers(self, view: View, step: ForgetDrivers) -> None:
         await self._forget(view.namespace, view.uid, step.attempt)
 
     async def _forget(self, namespace: str, uid: str, attempt: int) -> None:
         for pod in self._observer.drivers(namespace, uid):
-            if attempt_of(pod) <= attempt:
+            if attempt_of(pod) <= attempt and "deletionTimestamp" not in pod["metadata"]:
                 await self._kube.delete(POD, namespace, pod["metadata"]["name"], uid=uid_of(pod))
 
     async def clean_up(self, view: View, steps: Sequence[CleanUp]) -> None:

@@ -41,6 +41,11 @@ class ForgetDrivers:
 
 
 @dataclass(frozen=True, slots=True)
+class DropStore:
+    """Delete the claims that were made for the application."""
+
+
+@dataclass(frozen=True, slots=True)
 class ReleaseFinalizer:
     """Let the application go."""
 
@@ -50,7 +55,7 @@ class DeleteApplication:
     """Its time to live is over."""
 
 
-Step = Submit | DeleteDriver | CleanUp | ForgetDrivers | ReleaseFinalizer | DeleteApplication
+Step = Submit | DeleteDriver | CleanUp | ForgetDrivers | DropStore | ReleaseFinalizer | DeleteApplication
 
 
 @dataclass(frozen=True, slots=True)

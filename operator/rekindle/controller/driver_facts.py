@@ -48,6 +48,9 @@ class DriverFacts:
     created: float = 0.0
     """Epoch seconds."""
 
+    ended: float | None = None
+    """When it ended, or its node fell silent, epoch seconds; None where it runs, and where nothing tells."""
+
     is_terminating: bool = False
     grace: float = 0.0
     """Seconds that it has to end once it is told to."""
@@ -103,7 +106,9 @@ def _ended(pod: Object) -> DriverFacts | None:
     if exit_code == 0 or (exit_code is None and phase == "Succeeded"):
         return DriverFacts(DriverPhase.SUCCEEDED, "Completed", "the driver ended with exit code 0", True, exit_code=0)
     reason, message, cause = _why(pod, terminated or {}, exit_code)
-    return DriverFacts(DriverPhase.FAILED, reason, message, True, cause, exit_code=exit_code)
+    at = (terminated or {}).get("finishedAt")
+    ended = parse_time(at) if at else None
+    return DriverFacts(DriverPhase.FAILED, reason, message, True, cause, exit_code=exit_code, ended=ended)
 
 
 def _why(pod: Object, terminated: Mapping[str, Any], exit_code: int | None) -> tuple[str, str, FailureCause]:
@@ -150,7 +155,8 @@ def _lost(pod: Object, node: Object | None) -> DriverFacts:
     name = pod["spec"]["nodeName"]
     what = "is gone" if node is None else "is out of service"
     message = f"the driver's node {name} {what}"
-    return DriverFacts(DriverPhase.FAILED, "NodeLost", message, True, FailureCause.INFRASTRUCTURE)
+    ended = None if node is None else _node_silent_since(node)
+    return DriverFacts(DriverPhase.FAILED, "NodeLost", message, True, FailureCause.INFRASTRUCTURE, ended=ended)
 
 
 def _alive(pod: Object, node: Object | None) -> DriverFacts:

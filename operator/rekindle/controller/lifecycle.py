@@ -5,6 +5,7 @@ objects have names made from it, so that making them again is finding them; and 
 the driver of this one is proven gone (its pod terminal, or its node gone or declared out of service).
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -25,7 +26,7 @@ from rekindle.controller.fencing import ending, is_gone, waiting_for_proof
 from rekindle.controller.live_attempt import running, submitted
 from rekindle.controller.recovery.job_facts import with_facts
 from rekindle.controller.recovery.recovering import end_recovery
-from rekindle.controller.recovery.volumes import with_volumes
+from rekindle.controller.recovery.volumes import drop_store, with_volumes
 from rekindle.controller.status import enter, says_the_same, with_condition, with_driver
 
 State = ApplicationState
@@ -55,7 +56,7 @@ def _decided(view: View) -> Decision:
     state = status.application_state.state
     if state in (State.SUBMITTED, State.RUNNING):
         status = _with_facts(view, status)
-    decision = with_volumes(view, view.status, _STEPS[state](view, status))
+    decision = with_volumes(view, _STEPS[state](view, status))
     return _without_strays(view, decision)
 
 
@@ -129,14 +130,17 @@ def _over(view: View, status: ApplicationStatus) -> Decision:
         fresh = status.model_copy(update={"restarts": RestartCounts(), "submission_attempts": 0})
         return begin(view, fresh, "SpecEdited", "the edited spec is submitted")
     ttl = view.application.spec.time_to_live_seconds
-    if ttl is None or status.termination_time is None:
-        return Decision(status, ending(view))
-    left = parse_time(status.termination_time) + ttl - view.now
+    left = math.inf if ttl is None or status.termination_time is None else _left(status.termination_time, ttl, view.now)
     if left > 0:
-        return Decision(status, ending(view), delay=left)
+        decision = Decision(status, ending(view), delay=None if math.isinf(left) else left)
+        return drop_store(view, decision) if status.application_state.state is State.COMPLETED else decision
     return Decision(status, (DeleteApplication(),)).saying(
         "Normal", "SparkApplicationExpired", f"deleted: it ended {ttl} s ago (spec.timeToLiveSeconds)"
     )
+
+
+def _left(ended: str, ttl: int, now: float) -> float:
+    return parse_time(ended) + ttl - now
 
 
 def _unusable(view: View, status: ApplicationStatus) -> Decision:

@@ -9,7 +9,7 @@ from rekindle.controller.decision import Decision, View
 from rekindle.controller.driver_facts import GONE, DriverFacts, DriverPhase
 from rekindle.controller.edits import intervention
 from rekindle.controller.fencing import silence_left
-from rekindle.controller.recovery.recovering import see_recovery
+from rekindle.controller.recovery.recovering import see_driver_runs, see_recovery
 from rekindle.controller.recovery.volumes import LOOK_AGAIN, cannot_go_on
 from rekindle.controller.status import enter, with_condition, with_error
 
@@ -59,6 +59,7 @@ def _started(view: View, status: ApplicationStatus, driver: DriverFacts) -> Deci
     )
     begun = enter(begun, ApplicationState.RUNNING, view.now, "DriverRunning", message)
     begun = with_condition(begun, "DriverRunning", "True", view.now, "DriverRunning", message)
+    begun = see_driver_runs(begun, view.now)
     return _watched(view, begun).saying("Normal", "SparkDriverRunning", message)
 
 

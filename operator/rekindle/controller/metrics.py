@@ -115,6 +115,19 @@ class Metrics:
             ["namespace", "what"],
             registry=self.registry,
         )
+        self.saved_task_seconds = Counter(
+            "rekindle_saved_task_seconds",
+            "Seconds of tasks that need not run again after such a loss, by its plan.",
+            ["namespace"],
+            registry=self.registry,
+        )
+        self.recovery_seconds = Histogram(
+            "rekindle_recovery_seconds",
+            "Seconds from the loss of a driver until it was noticed, the next one ran, and its first task began.",
+            ["namespace", "phase"],
+            buckets=(1, 2, 5, 10, 20, 30, 60, 120, 300, 600),
+            registry=self.registry,
+        )
         self.leader = Gauge("rekindle_leader", "1 while this operator holds the Lease.", registry=self.registry)
 
     def watch(
@@ -129,12 +142,22 @@ class Metrics:
         self._queue_depth.set_function(queue_depth)
 
     def count_recovery(self, namespace: str, before: RecoverySummary | None, after: RecoverySummary | None) -> None:
-        """Of a status that has become another one: once its driver has told what it did."""
-        if after is None or after.as_planned is None or (before is not None and before.as_planned is not None):
+        """Of a status that has become another one: once its driver has told what it did, and once a task has begun."""
+        if after is None or before is None or after.attempt != before.attempt:
             return
-        self.recoveries.labels(namespace, str(after.as_planned).lower()).inc()
-        self.recovered_partitions.labels(namespace, "reused").inc(after.reused_partitions)
-        self.recovered_partitions.labels(namespace, "rerun").inc(after.restarted_vertices)
+        if after.as_planned is not None and before.as_planned is None:
+            self.recoveries.labels(namespace, str(after.as_planned).lower()).inc()
+            self.recovered_partitions.labels(namespace, "reused").inc(after.reused_partitions)
+            self.recovered_partitions.labels(namespace, "rerun").inc(after.restarted_vertices)
+            self.saved_task_seconds.labels(namespace).inc(after.saved_task_seconds)
+        if after.first_task_after_seconds is not None and before.first_task_after_seconds is None:
+            for phase, seconds in (
+                ("noticed", after.noticed_after_seconds),
+                ("driver", after.driver_after_seconds),
+                ("first_task", after.first_task_after_seconds),
+            ):
+                if seconds is not None:
+                    self.recovery_seconds.labels(namespace, phase).observe(seconds)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

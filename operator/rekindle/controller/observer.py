@@ -16,7 +16,7 @@ from rekindle.controller.informer import Informer, Union
 from rekindle.controller.kube import Kube, KubeError
 from rekindle.controller.reading import SpecReader, parse_status
 from rekindle.controller.recovery.job_facts import JobFacts
-from rekindle.controller.recovery.volume_facts import VolumeFacts, is_going, is_lost, own_volumes, volume_facts
+from rekindle.controller.recovery.volume_facts import VolumeFacts, own_volumes, volume_facts, what_is_wrong
 from rekindle.controller.resources import (
     NODE,
     PERSISTENT_VOLUME_CLAIM,
@@ -146,7 +146,8 @@ class Observer:
         return found
 
     async def _volumes(self, view: View, names: AttemptNames) -> VolumeFacts | None:
-        """Of a store of the application's own. That a claim is gone, or going, is never taken from a copy."""
+        """Of a store of the application's own. That a claim is gone, or going, is never taken from a copy; one of that
+        name that somebody else has made is none of them."""
         if view.application is None or not view.status.attempt:
             return None
         volumes = own_volumes(view.application.spec, names)
@@ -155,9 +156,9 @@ class Observer:
         claims = {}
         for volume in volumes:
             claim = self._claims.get(Key(view.namespace, volume.claim))
-            if is_lost(claim) or is_going(claim):
+            if claim is None or what_is_wrong(claim) or not is_owned_by(claim, view.uid):
                 claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim)
-            if claim is not None:
+            if claim is not None and is_owned_by(claim, view.uid):
                 claims[volume.claim] = claim
         return volume_facts(volumes, claims)
 

@@ -116,6 +116,10 @@ def parse_status(body: Object) -> tuple[ApplicationStatus, str]:
 def spec_digest(spec: dict[str, Any]) -> str:
     """Digest of what an attempt depends on."""
     kept = {name: value for name, value in spec.items() if name not in _NOT_OF_AN_ATTEMPT}
+    recovery = kept.get("recovery")
+    if isinstance(recovery, dict) and isinstance(recovery.get("storage"), dict):
+        storage = {name: value for name, value in recovery["storage"].items() if name != "whenCompleted"}
+        kept["recovery"] = {**recovery, "storage": storage}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:16]
 
 

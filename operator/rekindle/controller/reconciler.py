@@ -16,6 +16,7 @@ from rekindle.controller.decision import (
     Decision,
     DeleteApplication,
     DeleteDriver,
+    DropStore,
     ForgetDrivers,
     ReleaseFinalizer,
     Said,
@@ -118,6 +119,8 @@ class Reconciler:
             await self._children.delete_driver(view, step)
         elif isinstance(step, ForgetDrivers):
             await self._children.forget_drivers(view, step)
+        elif isinstance(step, DropStore):
+            await self._children.drop_store(view)
         elif isinstance(step, ReleaseFinalizer):
             await self._release(body)
         elif isinstance(step, DeleteApplication):

@@ -1,4 +1,4 @@
-"""`rekindle submit`, `list`, `status`, `logs`, `delete` and `crd`: the manifests of `rekindle run`, on a cluster.
+"""`rekindle submit`, `list`, `status`, `describe`, `logs`, `delete`, `crd`: manifests of `rekindle run`, on a cluster.
 
 `rekindle nodes`, `block` and `unblock`: which of its nodes get new tasks.
 """
@@ -36,6 +36,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         commands, "status", _status, "one application: its state, and how it came to it", "rekindle status pi"
     )
     status.add_argument("name", metavar="NAME")
+    text = "the stages of a pipeline: what is stored, what runs, what was lost and is made again"
+    describe = _add(commands, "describe", _describe, text, "rekindle describe shop")
+    describe.add_argument("name", metavar="NAME")
     logs = _add(commands, "logs", _logs, "a driver's log", "rekindle logs pi --attempt 1 --tail 50")
     logs.add_argument("name", metavar="NAME")
     logs.add_argument("--attempt", type=int, metavar="N", help="of this attempt (default: the present one)")
@@ -165,6 +168,14 @@ def _status(options: argparse.Namespace) -> int:
 
     body = applications.on_cluster(lambda kube: applications.get(kube, options.namespace, options.name))
     tables.show_status(tables.make_console(), body)
+    return 0
+
+
+def _describe(options: argparse.Namespace) -> int:
+    from rekindle.remote import applications, job_picture, tables
+
+    body = applications.on_cluster(lambda kube: applications.get(kube, options.namespace, options.name))
+    job_picture.show_job(tables.make_console(), body)
     return 0
 
 

@@ -48,7 +48,7 @@ def show_status(console: Console, body: Object) -> None:
         "driver": f"{info.pod_name} on {info.node_name or 'no node'}" if info.pod_name else "",
         "executors": f"{counts.running} running, {counts.pending} pending, {counts.failed} failed",
         "next attempt": status.next_attempt_time or "",
-        "recovery": _recovery(status.recovery.last),
+        "recovery": recovery_line(status.recovery.last),
     }
     for name, value in lines.items():
         if value:
@@ -64,11 +64,14 @@ def show_status(console: Console, body: Object) -> None:
         console.print(info.log_tail, highlight=False, markup=False, soft_wrap=True)
 
 
-def _recovery(last: RecoverySummary | None) -> str:
+def recovery_line(last: RecoverySummary | None) -> str:
+    """What the last recovery costs, in a line; empty where there was none."""
     if last is None:
         return ""
     how = {None: "planned", True: "as planned", False: "not as planned"}[last.as_planned]
-    return f"attempt {last.attempt}: {told(last)} ({how})"
+    began = last.first_task_after_seconds
+    when = f"; its first task began {began} s after the loss" if began is not None else ""
+    return f"attempt {last.attempt}: {told(last)} ({how}){when}"
 
 
 def _stages(status: ApplicationStatus) -> Table:

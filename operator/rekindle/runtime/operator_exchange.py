@@ -38,7 +38,8 @@ class OperatorExchange:
         self._told: ExchangeAnswer | None = None
         self._encoded = b""
         self._report: JobReport | None = None
-        self._reported, self._report_at = 0, 0.0
+        self._reported: tuple[int, float | None] = (0, None)
+        self._report_at = 0.0
         self._is_told = too_large(state.core.job_graph) is None
 
     def begin(self) -> None:
@@ -110,10 +111,17 @@ class OperatorExchange:
 
     def _job(self) -> JobReport | None:
         """The job as it is: worked out again where there is something new, and for a small part of the time only."""
-        if self._is_told and self._reported != self._state.seen and time.monotonic() >= self._report_at:
+        now_seen = (self._state.seen, self._state.first_task_at)
+        if self._is_told and self._reported != now_seen and time.monotonic() >= self._report_at:
             began, core = time.monotonic(), self._state.core
-            self._reported = self._state.seen
-            self._report = job_report(core.job_graph, core.inventory(), core.typical_seconds(), self._state.resumed)
+            self._reported = now_seen
+            self._report = job_report(
+                core.job_graph,
+                core.inventory(),
+                core.typical_seconds(),
+                self._state.resumed,
+                self._state.first_task_at,
+            )
             took = time.monotonic() - began
             self._report_at = began + max(_REPORT_SECONDS, took / _REPORT_SHARE)
         return self._report

@@ -46,6 +46,7 @@ class RunState:
         last_failure: for the error message, should the core give up.
         seen: how many events the core was handed.
         resumed: what this driver did about the loss of the one before, None where there was none.
+        first_task_at: when the first task of this driver began, epoch seconds.
     """
 
     graph: PipelineGraph
@@ -67,6 +68,7 @@ class RunState:
     last_failure: Failure | None = None
     seen: int = 0
     resumed: RecoveryPlan | None = None
+    first_task_at: float | None = None
     wake: threading.Event = field(default_factory=threading.Event)
     removals: list[Callable[[], None]] = field(default_factory=list)
     """What is to be removed from the store: done when the journal has taken the records that say why. A driver whose

@@ -56,7 +56,10 @@ def test_what_a_driver_did_about_the_loss_of_the_one_before_is_told():
     done = sent(job_report(graph, JobInventory(), {}, plan)).recovery
     assert done is not None
     assert [(one.vertex, one.subtasks) for one in done.restart] == [("A", ((1, 2),)), ("B", ((0, 1),))]
-    assert done.reused == 1
+    assert (done.reused, done.first_task_at) == (1, None)
+    timed = sent(job_report(graph, JobInventory(), {}, plan, 1234.5)).recovery
+    assert timed is not None
+    assert timed.first_task_at == 1234.5
 
 
 def in_pieces(count: int) -> JobInventory:

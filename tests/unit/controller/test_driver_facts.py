@@ -181,3 +181,21 @@ def test_that_a_pod_is_not_there_proves_nothing_of_a_node_that_does_not_answer(t
     facts = vanished("pi-driver", "u", there)
     assert (facts.phase, facts.proven_gone) == (DriverPhase.GONE, is_proof)
     assert ("its node n1 does not answer" in facts.message) is not is_proof
+
+
+@pytest.mark.parametrize(
+    ("there", "ended"),
+    [
+        (node(ready="Unknown", taints=OUT_OF_SERVICE, since=1500.0), 1500.0),
+        (node(taints=OUT_OF_SERVICE), None),
+        (None, None),
+    ],
+)
+def test_a_driver_whose_node_is_lost_has_ended_when_that_fell_silent(there, ended):
+    facts = driver_facts(driver(**RUNNING), there)
+    assert (facts.reason, facts.ended) == ("NodeLost", ended)
+
+
+@pytest.mark.parametrize("at", [None, 1234.0])
+def test_a_driver_has_ended_when_its_container_did_if_that_is_told(at):
+    assert driver_facts(driver(**failed(137, at=at)), node()).ended == at

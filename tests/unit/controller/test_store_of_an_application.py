@@ -129,6 +129,16 @@ def test_without_storage_nothing_is_made_or_mounted():
             "spec.recovery.storage: write either claimName or claimTemplate",
         ),
         (
+            {"storage": {"claimName": "a", "whenCompleted": "Delete"}},
+            {},
+            "spec.recovery.storage: whenCompleted: Delete is for claimTemplate; a claim that was brought stays",
+        ),
+        (
+            {"storage": {"claimTemplate": TEMPLATE, "whenCompleted": "Drop"}},
+            {},
+            "spec.recovery.storage.whenCompleted: expected one of 'Retain' or 'Delete'",
+        ),
+        (
             {"storage": {"claimTemplate": {"resources": {"requests": {"storage": "much"}}}}},
             {},
             "spec.recovery.storage.claimTemplate.resources.requests.storage: 'much' is not a quantity of Kubernetes",

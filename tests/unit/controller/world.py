@@ -12,6 +12,7 @@ from rekindle.controller.decision import (
     Decision,
     DeleteApplication,
     DeleteDriver,
+    DropStore,
     ForgetDrivers,
     ReleaseFinalizer,
     Submit,
@@ -22,7 +23,7 @@ from rekindle.controller.executor_facts import executor_facts
 from rekindle.controller.lifecycle import decide
 from rekindle.controller.reading import read_spec
 from rekindle.controller.recovery.job_facts import JobFacts
-from rekindle.controller.recovery.volume_facts import VolumeFacts
+from rekindle.controller.recovery.volume_facts import GoneVolume, VolumeFacts
 from rekindle.controller.submission.driver_pod import CONTAINER
 from rekindle.controller.submission.names import LABEL_ATTEMPT, AttemptNames
 
@@ -84,8 +85,11 @@ SUCCEEDED: dict[str, Any] = {
 }
 
 
-def failed(code: int, reason: str = "Error", **more: Any) -> dict[str, Any]:
-    state = {"exitCode": code, "reason": reason}
+def failed(code: int, reason: str = "Error", at: float | None = None, **more: Any) -> dict[str, Any]:
+    """`at`: when, where the kubelet tells."""
+    state: dict[str, Any] = {"exitCode": code, "reason": reason}
+    if at is not None:
+        state["finishedAt"] = format_time(at)
     return {"phase": "Failed", "containerStatuses": container(terminated=state), **more}
 
 
@@ -217,6 +221,8 @@ class World:
                 self.cleaned.append(step.attempt)
             elif isinstance(step, ForgetDrivers):
                 self.pods = {name: pod for name, pod in self.pods.items() if attempt_of(pod) > step.attempt}
+            elif isinstance(step, DropStore):
+                self._drop_volumes()
             elif isinstance(step, ReleaseFinalizer):
                 self.is_released = True
             elif isinstance(step, DeleteApplication):
@@ -227,6 +233,13 @@ class World:
         if self.volumes is not None:
             anew = {one.number: f"made-for-{self.status.attempt}" for one in (*self.volumes.lost, *self.volumes.going)}
             self.volumes = VolumeFacts(there={**self.volumes.there, **anew})
+
+    def _drop_volumes(self) -> None:
+        """They go when no pod is left."""
+        assert self.volumes is not None
+        numbers = [*self.volumes.there, *(one.number for one in self.volumes.going)]
+        gone = tuple(GoneVolume(f"claim-{number}", number, "was deleted") for number in numbers)
+        self.volumes = VolumeFacts(going=gone) if self.pods else VolumeFacts(lost=gone)
 
     def _make(self, name: str) -> None:
         if name not in self.pods:

@@ -32,6 +32,11 @@ def test_what_a_recovery_costs_is_shown(as_planned, how):
     assert f"recovery attempt 2: m[0], B[0-3] again, 3 result partitions stay ({how})" in lines
 
 
+def test_when_a_task_ran_again_is_shown():
+    lines = shown(last={**LAST, "asPlanned": True, "firstTaskAfterSeconds": 22})
+    assert "3 result partitions stay (as planned); its first task began 22 s after the loss" in "\n".join(lines)
+
+
 def test_what_there_is_of_each_stage_is_shown():
     lines = shown(stages=STAGES)
     head = lines.index("STAGE PARTITIONS FINISHED RUNNING MISSING RESULT")

@@ -13,6 +13,7 @@ from rekindle.api.operator_exchange import ExchangeAnswer, ExchangeRequest, Wire
 from rekindle.core.inventory import Reached
 from rekindle.core.options import BlocklistOptions, SpeculationOptions
 from rekindle.core.ranges import subtasks_of
+from rekindle.core.recovery_plan import RecoveryPlan
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.operator_exchange import OperatorExchange, asked_for
 from rekindle.runtime.scheduler import Scheduler
@@ -40,6 +41,7 @@ class Exchanging:
             ),
             seen=0,
             resumed=None,
+            first_task_at=None,
             see=lambda event, now: self.answers.append(self.core.see(event)),
         )
         endpoint: Any = SimpleNamespace(request=None, answer=b"")
@@ -204,3 +206,18 @@ def test_the_job_is_told_as_it_is_but_not_worked_out_at_each_round(monkeypatch):
     assert finished() == 1
     now[0] += 1.0
     assert finished() == 2
+
+
+def test_the_first_task_of_a_driver_that_went_on_is_told_though_nothing_else_is_new(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    one = Exchanging(before=Run(job("A*4")).submit())
+    one.state.seen, one.state.resumed = 1, RecoveryPlan()
+    for first_task_at in (None, 1234.5):
+        one.state.first_task_at = first_task_at
+        one.exchange.tell(one.core.now)
+        told = decode(one.endpoint.answer, ExchangeAnswer).job
+        assert told is not None
+        assert told.recovery is not None
+        assert told.recovery.first_task_at == first_task_at
+        now[0] += 10.0

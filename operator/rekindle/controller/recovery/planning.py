@@ -54,6 +54,7 @@ def planned(
             )
             graph.restore(job.inventory())
             plan = plan_driver_lost(graph, cause, now, is_lost)
+            left, saved = _seconds(plan, job)
     except Exception:
         log.exception("no recovery can be planned")
         return None
@@ -64,7 +65,8 @@ def planned(
         restarted=_shown(plan.restart),
         restarted_vertices=sum(map(count, plan.restart.values())),
         reused_partitions=plan.reused,
-        expected_task_seconds=min(MOST_COUNTED, round(_seconds(plan, job))),
+        expected_task_seconds=min(MOST_COUNTED, round(left)),
+        saved_task_seconds=min(MOST_COUNTED, round(saved)),
     )
 
 
@@ -98,10 +100,10 @@ def _uncollected() -> Iterator[None]:
             gc.enable()
 
 
-def _seconds(plan: RecoveryPlan, job: JobReport) -> float:
-    """Of all tasks that are still to run, as far as it is known how long one takes."""
-    typical = {one.name: one.seconds or 0.0 for one in job.vertices}
-    return sum(number * typical[name] for name, number in plan.left.items())
+def _seconds(plan: RecoveryPlan, job: JobReport) -> tuple[float, float]:
+    """Of all tasks that are still to run, and of the others, as far as it is known how long one takes."""
+    left = sum(plan.left.get(one.name, 0) * (one.seconds or 0.0) for one in job.vertices)
+    return left, sum(one.parallelism * (one.seconds or 0.0) for one in job.vertices) - left
 
 
 def _shown(restart: Mapping[str, Ranges]) -> dict[str, str]:

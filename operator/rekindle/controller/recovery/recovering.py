@@ -5,10 +5,12 @@ Meanwhile the condition `Recovering` holds; the application has not failed (S6-2
 
 from dataclasses import replace
 
-from rekindle.api.application_status import ApplicationStatus, RecoveryStatus
-from rekindle.api.job_report import JobReport
+from rekindle.api.application_status import MOST_COUNTED, ApplicationStatus, RecoveryStatus, RecoverySummary
+from rekindle.api.job_report import JobReport, WireRecovery
 from rekindle.api.storage import volume_of
+from rekindle.controller.clock import format_time, parse_time
 from rekindle.controller.decision import Decision, View
+from rekindle.controller.driver_facts import DriverFacts
 from rekindle.controller.recovery.planning import confirmed, job_of, planned, told
 from rekindle.controller.status import with_condition
 
@@ -40,26 +42,37 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
     has_completed = bool(before.transitions) and before.transitions[-1].reason == "Completed"
     if has_completed or not (before.driver_info.pod_uid or before.recovery.job):  # nothing has been lost
         return replace(decision, status=status)
-    settings = view.application.spec.settings()
     emptied = _emptied(view, before)
     cause = _cause(view, before, emptied)
     if None in emptied:
         said = f"{cause}; the journal was on it: a pipeline begins anew"
         anew = with_condition(without_job(status), RECOVERING, "False", view.now, "ResultsLost", said)
         return replace(decision, status=anew).saying("Warning", "ResultsLost", said)
-    job, volumes = _last_told(view, before) if settings.recovery.outlives_driver else None, settings.recovery.volumes
-    plan = None
-    if job is not None:
-        core = settings.to_core()
-        is_lost = (lambda subtask: volume_of(subtask, volumes) in emptied) if emptied else None
-        plan = planned(job, core, status.attempt, cause, view.now, is_lost)
+    if not view.application.spec.settings().recovery.outlives_driver:
+        return replace(decision, status=with_condition(status, RECOVERING, "False", view.now, *_NOTHING_KEPT))
+    plan = _plan(view, before, status.attempt, cause, emptied)
     if plan is None:
-        why = _NOT_TOLD if settings.recovery.outlives_driver else _NOTHING_KEPT
-        return replace(decision, status=with_condition(status, RECOVERING, "False", view.now, *why))
-    status = status.model_copy(update={"recovery": status.recovery.model_copy(update={"last": plan})})
+        return replace(decision, status=with_condition(status, RECOVERING, "False", view.now, *_NOT_TOLD))
+    if reason == "RerunStarted":
+        plan = _noticed(plan, view.driver, before)
+    status = _with_last(status, plan)
     status = with_condition(status, RECOVERING, "True", view.now, "RecoveryPlanned", f"planned: {told(plan)}")
     said = f"attempt {plan.attempt}: {told(plan)}; some {plan.expected_task_seconds} task seconds are left"
     return replace(decision, status=status).saying("Normal", "RecoveryPlanned", said)
+
+
+def _plan(
+    view: View, before: ApplicationStatus, attempt: int, cause: str, emptied: set[int | None]
+) -> RecoverySummary | None:
+    """None where nobody has told of a job that can be planned for."""
+    assert view.application is not None
+    job = _last_told(view, before)
+    if job is None:
+        return None
+    settings = view.application.spec.settings()
+    volumes = settings.recovery.volumes
+    is_lost = (lambda subtask: volume_of(subtask, volumes) in emptied) if emptied else None
+    return planned(job, settings.to_core(), attempt, cause, view.now, is_lost)
 
 
 def _last_told(view: View, before: ApplicationStatus) -> JobReport | None:
@@ -89,8 +102,10 @@ def see_recovery(view: View, decision: Decision) -> Decision:
     """The driver that follows may have told what it did."""
     status, job = decision.status, view.job
     last = status.recovery.last
-    if job is None or last is None or last.attempt != status.attempt or last.as_planned is not None:
+    if job is None or last is None or last.attempt != status.attempt:
         return decision
+    if last.as_planned is not None:
+        return _see_first_task(decision, last, job.recovery)
     if not job.is_told:
         return replace(decision, status=end_recovery(status, view.now, "NotTold"))
     if job.recovery is None:
@@ -100,9 +115,49 @@ def see_recovery(view: View, decision: Decision) -> Decision:
     else:
         over = confirmed(last, job.recovery)
         said = told(over) if over.as_planned else f"{told(over)}; planned was: {told(last)}"
-    status = status.model_copy(update={"recovery": status.recovery.model_copy(update={"last": over})})
-    status = with_condition(status, RECOVERING, "False", view.now, "Recovered", said)
-    return replace(decision, status=status).saying("Normal", "JobRecovered", said)
+    status = with_condition(_with_last(status, over), RECOVERING, "False", view.now, "Recovered", said)
+    recovered = replace(decision, status=status).saying("Normal", "JobRecovered", said)
+    return _see_first_task(recovered, over, job.recovery)
+
+
+def see_driver_runs(status: ApplicationStatus, now: float) -> ApplicationStatus:
+    """The driver that follows runs now."""
+    last = status.recovery.last
+    if last is None or last.attempt != status.attempt or last.lost_at is None:
+        return status
+    return _with_last(status, last.model_copy(update={"driver_after_seconds": _since(last.lost_at, now)}))
+
+
+def _see_first_task(decision: Decision, last: RecoverySummary, told: WireRecovery | None) -> Decision:
+    """And so does its first task."""
+    if last.lost_at is None or last.first_task_after_seconds is not None or told is None or told.first_task_at is None:
+        return decision
+    seconds = _since(last.lost_at, told.first_task_at)
+    said = (
+        f"the first task of attempt {last.attempt} began {seconds} s after the driver before was lost: noticed after "
+        f"{last.noticed_after_seconds} s, the next driver ran after {last.driver_after_seconds} s"
+    )
+    after = last.model_copy(update={"first_task_after_seconds": seconds})
+    return replace(decision, status=_with_last(decision.status, after)).saying("Normal", "TasksResumed", said)
+
+
+def _noticed(plan: RecoverySummary, driver: DriverFacts | None, before: ApplicationStatus) -> RecoverySummary:
+    """With when the driver was lost, where its pod or its node tells, and how long that was not known."""
+    lost = (driver.ended or driver.silent_since) if driver is not None else None
+    if lost is None or not before.transitions:
+        return plan
+    at = format_time(lost)
+    noticed = _since(at, parse_time(before.transitions[-1].at))
+    return plan.model_copy(update={"lost_at": at, "noticed_after_seconds": noticed})
+
+
+def _since(lost_at: str, moment: float) -> int:
+    """Whole seconds, as pods tell them. Clocks of several machines are compared, so that it might be less than none."""
+    return min(MOST_COUNTED, max(0, round(moment - parse_time(lost_at))))
+
+
+def _with_last(status: ApplicationStatus, last: RecoverySummary) -> ApplicationStatus:
+    return status.model_copy(update={"recovery": status.recovery.model_copy(update={"last": last})})
 
 
 def end_recovery(status: ApplicationStatus, now: float, reason: str) -> ApplicationStatus:

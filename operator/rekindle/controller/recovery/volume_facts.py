@@ -61,14 +61,21 @@ def own_volumes(spec: SparkApplicationSpec, names: AttemptNames) -> list[StoreVo
     return store_volumes(spec, names) if storage is not None and storage.claim_template is not None else []
 
 
-def is_lost(claim: Object | None) -> bool:
+def is_lost(claim: Object) -> bool:
     """Whether what was on it cannot be reached any more."""
-    return claim is None or (claim.get("status") or {}).get("phase") == "Lost"
+    return (claim.get("status") or {}).get("phase") == "Lost"
 
 
-def is_going(claim: Object | None) -> bool:
+def is_going(claim: Object) -> bool:
     """Whether somebody has deleted it, and somebody else still holds it."""
-    return claim is not None and "deletionTimestamp" in claim["metadata"]
+    return "deletionTimestamp" in claim["metadata"]
+
+
+def what_is_wrong(claim: Object | None) -> str | None:
+    """What happened to a claim that is gone, or going; None where all is well."""
+    if claim is not None and is_lost(claim):
+        return "has lost its PersistentVolume"
+    return "was deleted" if claim is None or is_going(claim) else None
 
 
 def volume_facts(volumes: Iterable[StoreVolume], claims: Mapping[str, Object]) -> VolumeFacts:
@@ -77,15 +84,14 @@ def volume_facts(volumes: Iterable[StoreVolume], claims: Mapping[str, Object]) -
     there: dict[int | None, str] = {}
     for volume in volumes:
         claim = claims.get(volume.claim)
-        if claim is None:
-            lost.append(GoneVolume(volume.claim, volume.number, "was deleted"))
-        elif is_lost(claim):
-            lost.append(GoneVolume(volume.claim, volume.number, "has lost its PersistentVolume"))
-        elif is_going(claim):
-            why = "was deleted: the pods that mount it go on, no new one can start"
-            going.append(GoneVolume(volume.claim, volume.number, why))
-        else:
+        why = what_is_wrong(claim)
+        if claim is not None and why is None:
             there[volume.number] = uid_of(claim)
+        elif claim is None or is_lost(claim):
+            lost.append(GoneVolume(volume.claim, volume.number, str(why)))
+        else:
+            told = f"{why}: the pods that mount it go on, no new one can start"
+            going.append(GoneVolume(volume.claim, volume.number, told))
     return VolumeFacts(tuple(lost), tuple(going), there)
 
 

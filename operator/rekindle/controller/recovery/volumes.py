@@ -1,9 +1,8 @@
-"""What is said of an application's own store, and done about it: whether all of its volumes are there."""
+"""What is said of an application's own store, and done about it: whether all of its volumes are there, and how long."""
 
 from dataclasses import replace
 
-from rekindle.api.application_status import ApplicationStatus
-from rekindle.controller.decision import Decision, View
+from rekindle.controller.decision import Decision, DropStore, ForgetDrivers, View
 from rekindle.controller.status import says_the_same, with_condition
 
 STORAGE_READY = "StorageReady"
@@ -12,17 +11,34 @@ LOOK_AGAIN = 30.0
 """Seconds for which an executor may wait beside a claim that is going before it is plain that none will start."""
 
 
-def with_volumes(view: View, status: ApplicationStatus, decision: Decision) -> Decision:
-    """Say of a store of the application's own whether all of it is there; `status` is the one before."""
-    if view.volumes is None or view.driver is None or status.application_state.state.is_terminal:
+def with_volumes(view: View, decision: Decision) -> Decision:
+    """Say of a store of the application's own whether all of it is there."""
+    if view.volumes is None or view.driver is None or view.status.application_state.state.is_terminal:
         return decision
     says = view.volumes.says
     reason = "VolumeLost" if view.volumes.lost else "ClaimDeleted" if says else "VolumesThere"
     after = with_condition(decision.status, STORAGE_READY, "False" if says else "True", view.now, reason, says)
     said = replace(decision, status=after)
-    if not says or says_the_same(status.condition(STORAGE_READY), after.condition(STORAGE_READY)):
+    if not says or says_the_same(view.status.condition(STORAGE_READY), after.condition(STORAGE_READY)):
         return said
     return said.saying("Warning", reason, says)
+
+
+def drop_store(view: View, decision: Decision) -> Decision:
+    """Of an application that is COMPLETED, `decision` has no more use for its store: it goes, where that is wanted."""
+    assert view.application is not None
+    storage, volumes = view.application.spec.recovery.storage, view.volumes
+    if storage is None or storage.when_completed != "Delete" or volumes is None:
+        return decision
+    if not volumes.there and not volumes.going:
+        return decision
+    says = "COMPLETED, and recovery.storage.whenCompleted is Delete: its claims go, and the pods of its drivers"
+    steps = (*decision.steps, ForgetDrivers(decision.status.attempt), DropStore())
+    after = with_condition(decision.status, STORAGE_READY, "False", view.now, "StoreDropped", says)
+    dropped = replace(decision, status=after, steps=steps, delay=LOOK_AGAIN)
+    if says_the_same(view.status.condition(STORAGE_READY), after.condition(STORAGE_READY)):
+        return dropped
+    return dropped.saying("Normal", "StoreDropped", says)
 
 
 def cannot_go_on(view: View) -> bool:

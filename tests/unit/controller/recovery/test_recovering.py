@@ -14,6 +14,7 @@ from rekindle.api.application_status import MOST_COUNTED, ApplicationState, Reco
 from rekindle.api.job_report import MOST_SUBTASKS, JobReport, job_report
 from rekindle.api.quantities import YEAR
 from rekindle.api.settings import RekindleSettings
+from rekindle.controller.clock import format_time
 from rekindle.controller.recovery import planning
 from rekindle.controller.recovery.job_facts import facts_of
 from rekindle.controller.recovery.planning import job_of, planned
@@ -41,8 +42,9 @@ class Pipeline(World):
         self.driver_is(RUNNING)
         self.settle()
 
-    def tell(self, recovery: Any = None) -> None:
-        self.hear(job_report(self.run.job_graph, self.run.graph.inventory(), {"A": 10.0, "B": 20.0}, recovery))
+    def tell(self, recovery: Any = None, first_task_at: float | None = None) -> None:
+        seconds = {"A": 10.0, "B": 20.0}
+        self.hear(job_report(self.run.job_graph, self.run.graph.inventory(), seconds, recovery, first_task_at))
 
     def hear(self, report: JobReport | None) -> None:
         self.jobs[self.status.driver_info.pod_uid] = facts_of(report)
@@ -103,7 +105,7 @@ def test_the_loss_of_a_driver_is_planned_before_the_next_one_begins_and_confirme
     assert world.last is not None
     assert world.last.restarted == {"m": "0", "B": "0-3"}
     assert (world.last.attempt, world.last.restarted_vertices, world.last.reused_partitions) == (2, 5, 3)
-    assert world.last.expected_task_seconds == 80
+    assert (world.last.expected_task_seconds, world.last.saved_task_seconds) == (80, 30)
     assert "SIGKILL" in world.last.cause
     assert world.recovering == ("True", "RecoveryPlanned")
     assert world.messages("RecoveryPlanned") == [
@@ -114,6 +116,62 @@ def test_the_loss_of_a_driver_is_planned_before_the_next_one_begins_and_confirme
     assert world.last.as_planned is True
     assert world.recovering == ("False", "Recovered")
     assert world.messages("JobRecovered") == ["m[0], B[0-3] again, 3 result partitions stay"]
+
+
+def test_how_long_each_phase_of_a_recovery_took_is_told():
+    """The driver is seen to be lost 4 s after its end, the next one runs 600 s later, and a task 21 s after that."""
+    world = half_done()
+    lost = world.now + 10
+    world.now = lost + 4
+    world.lose_driver(failed(137, at=lost))
+    assert world.last is not None
+    assert (world.last.lost_at, world.last.noticed_after_seconds) == (format_time(lost), 4)
+    plan = world.own_plan()
+    world.follow(plan)
+    assert world.last.driver_after_seconds == 604
+    assert world.last.first_task_after_seconds is None
+    assert world.messages("TasksResumed") == []
+    for later in (21.2, 22.0):
+        world.tell(plan, lost + 604 + later)
+        assert world.last.first_task_after_seconds == 625
+    assert world.messages("TasksResumed") == [
+        "the first task of attempt 2 began 625 s after the driver before was lost: noticed after 4 s, "
+        "the next driver ran after 604 s"
+    ]
+    assert world.messages("JobRecovered") == ["m[0], B[0-3] again, 3 result partitions stay"]
+
+
+def test_a_first_task_that_is_told_with_the_recovery_counts_too():
+    world = half_done()
+    world.lose_driver(failed(137, at=world.now))
+    plan = world.own_plan()
+    world.driver_is(RUNNING)
+    world.settle()
+    world.tell(plan, 1.0)  # a driver whose clock is behind
+    assert world.last is not None
+    assert (world.last.as_planned, world.last.first_task_after_seconds) == (True, 0)
+
+
+def test_of_a_driver_whose_end_nobody_tells_no_seconds_are_told():
+    world = half_done()
+    world.lose_driver()
+    world.follow(world.own_plan())
+    world.tell(world.own_plan(), world.now)
+    assert world.last is not None
+    assert (world.last.lost_at, world.last.noticed_after_seconds, world.last.driver_after_seconds) == (None,) * 3
+    assert world.last.first_task_after_seconds is None
+
+
+def test_nor_are_those_for_which_an_application_was_suspended():
+    world = half_done()
+    world.edit(suspend=True)
+    world.driver_is(failed(143, at=world.now))
+    world.settle()
+    world.now += 3600
+    world.edit(suspend=False)
+    world.settle()
+    assert world.last is not None
+    assert (world.last.attempt, world.last.lost_at) == (2, None)
 
 
 def test_the_plan_is_made_of_what_was_told_last():

@@ -20,7 +20,7 @@ from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manif
 __all__ = ["clock"]
 
 TEMPLATE = {"storageClassName": "nfs", "resources": {"requests": {"storage": "10Gi"}}}
-RECOVERY = {"storage": {"claimTemplate": TEMPLATE}, "volumes": 2}
+RECOVERY: dict[str, Any] = {"storage": {"claimTemplate": TEMPLATE}, "volumes": 2}
 POLICY = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 1}
 
 
@@ -236,6 +236,65 @@ def test_nor_of_those_of_an_application_that_has_ended():
     world.settle()
     assert world.state() is State.COMPLETED
     assert world.messages("VolumeLost") == []
+
+
+DROPPED = {**RECOVERY, "storage": {**RECOVERY["storage"], "whenCompleted": "Delete"}}
+
+
+@pytest.mark.requirement("S7-32")
+def test_the_store_of_an_application_that_is_completed_goes_where_that_is_wanted():
+    world = half_done_on_volumes()
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    assert (world.volumes, len(world.pods)) == (WHOLE, 1)
+    world.edit(recovery=DROPPED)
+    world.settle()
+    assert world.state() is State.COMPLETED
+    assert world.volumes is not None
+    assert not world.volumes.there
+    assert not world.volumes.going
+    assert world.pods == {}
+    found = world.status.condition("StorageReady")
+    assert found is not None
+    assert (found.status, found.reason) == ("False", "StoreDropped")
+    assert len(world.messages("StoreDropped")) == 1
+    assert world.status.attempt == 1
+
+
+def test_that_of_one_that_has_failed_stays_for_whoever_mends_it():
+    world = half_done_on_volumes()
+    world.edit(recovery=DROPPED, restartPolicy={"type": "Never"})
+    world.driver_is(failed(1))
+    world.settle()
+    assert world.state() is State.FAILED
+    assert (world.volumes, len(world.pods)) == (WHOLE, 1)
+
+
+def test_what_is_applied_again_after_that_begins_with_new_volumes():
+    world = half_done_on_volumes()
+    world.driver_is(SUCCEEDED)
+    world.edit(recovery=DROPPED)
+    world.settle()
+    world.edit(arguments=["more"])
+    world.settle()
+    assert (world.state(), world.status.attempt) == (State.SUBMITTED, 2)
+    assert world.volumes is not None
+    assert set(world.volumes.there) == set(WHOLE.there)
+    assert world.messages("ResultsLost") == []
+
+
+def test_its_claims_are_deleted_and_those_of_others_are_not(clock):
+    async def case(desk: Desk):
+        names = [desk.names.store_claim(number) for number in (None, 0, 1)]
+        desk.server.change(PERSISTENT_VOLUME_CLAIM, "team", names[1], {"metadata": {"ownerReferences": None}})
+        desk.kubelet(SUCCEEDED)
+        await desk.settle()
+        assert desk.state() is State.COMPLETED
+        left = [one["metadata"]["name"] for one in desk.server.all(PERSISTENT_VOLUME_CLAIM)]
+        assert left == [names[1]]
+        assert all("deletionTimestamp" in pod["metadata"] for pod in desk.server.all(POD))
+
+    beside_a_driver(case, recovery=DROPPED, restartPolicy=POLICY)
 
 
 def test_a_volume_more_in_the_spec_of_a_suspended_application_is_not_a_lost_one():
