@@ -75,12 +75,15 @@ def test_of_two_operators_the_budget_lets_one_be_evicted_at_a_time(installed):
         deployment.install(installed)
 
 
-def test_confined_to_a_namespace_it_runs_what_is_there(installed, application):
-    """With Roles only, and without Node objects: a driver's node is judged by its pod then."""
+def test_confined_to_a_namespace_it_runs_what_is_there(installed, application, claim_template):
+    """With Roles only, and without Node objects: a driver's node is judged by its pod then. A pipeline is asked all the
+    same what there is of it."""
     deployment.install(installed, f"namespaces={{{JOBS}}}", "watchNodes=false")
     try:
         assert get("clusterrole", RELEASE, NAMESPACE) is None
-        app = application("confined", "pi.py", "100").apply()
+        stored = {"storage": {"claimTemplate": claim_template}}
+        app = application("confined", "chain.py", "2", "8", "/tmp/out", recovery=stored).apply()
+        app.wait_until("its stages are told", lambda status: (status.get("recovery") or {}).get("stages"), 180)
         app.wait_for("COMPLETED", "FAILED", seconds=120)
         assert app.state == "COMPLETED", app.tell()
     finally:

@@ -38,6 +38,7 @@ from rekindle.controller.resources import (
 )
 from rekindle.controller.settings import OperatorSettings
 from rekindle.controller.speculation.acting import Acting
+from rekindle.controller.speculation.followed import RunningDrivers
 from rekindle.controller.speculation.pod_metrics import PodMetrics
 from rekindle.controller.speculation.scheduler import SpeculativeScheduler
 from rekindle.controller.store import ApplicationStore
@@ -83,30 +84,32 @@ class Term:
         )
         self._blocks: BlockKeeper | None = None
         self._speculation: SpeculativeScheduler | None = None
-        self._exchanges: Exchanges | None = None
+        self._drivers = RunningDrivers(self._store, self._pods)
+        self._jobs.listen(self._queue.add)
         self._pods.listen(self._pod_changed)
         self._claims.listen(self._claim_changed)
         if self._nodes is not None:
             self._nodes.listen(self._node_changed)
-            if settings.blocks.mode is not BlockMode.OFF:
-                self._block_nodes(self._nodes)
+        if self._nodes is not None and settings.blocks.mode is not BlockMode.OFF:
+            self._exchanges = self._block_nodes(self._nodes)
+        else:
+            self._exchanges = Exchanges(self._store, self._tokens, self._drivers, self._events, metrics, self._jobs)
 
-    def _block_nodes(self, nodes: Informer) -> None:
+    def _block_nodes(self, nodes: Informer) -> Exchanges:
         """Have slow nodes seen and blocked, too."""
         kube, blocks, events, metrics = self._kube, self._settings.blocks, self._events, self._metrics
         self._blocks = BlockKeeper(kube, nodes, blocks, events, metrics, self._has_ended)
         requests = BlockRequests(kube, self._blocks, nodes, blocks)
         acting = Acting(kube, nodes, requests, events, metrics)
         self._speculation = SpeculativeScheduler(
-            self._store, self._pods, self._blocks, acting, events, PodMetrics(kube), self._settings.workers
+            self._store, self._drivers, self._blocks, acting, events, PodMetrics(kube), self._settings.workers
         )
-        attend = self._speculation.attend
-        self._exchanges = Exchanges(
-            self._store, self._tokens, self._blocks, acting, events, metrics, self._jobs, attend
+        exchanges = Exchanges(
+            self._store, self._tokens, self._drivers, events, metrics, self._jobs, self._blocks, acting
         )
-        self._jobs.listen(self._queue.add)
-        self._speculation.copies_itself = self._exchanges.copies_itself
+        self._speculation.copies_itself = exchanges.copies_itself
         self._speculation.listen(lambda key: self._queue.add_after(key, _EXECUTOR_PAUSE))
+        return exchanges
 
     def _speculation_of(self, key: Key) -> SpeculationStatus | None:
         return self._speculation.facts.get(key) if self._speculation is not None else None
@@ -129,9 +132,8 @@ class Term:
             for informer in informers:  # nothing is decided before the copies are complete
                 await informer.wait_until_listed()
             log.info("working: %d pods, %d nodes", len(self._pods), len(self._nodes or ()))
-            if self._exchanges is not None:
-                tasks.create_task(self._tokens.load())
-                await self._tokens.are_tried.wait()
+            tasks.create_task(self._tokens.load())
+            await self._tokens.are_tried.wait()
             tasks.create_task(self._queue.run())
             await self._list_applications()
             tasks.create_task(self._resync())
@@ -139,8 +141,7 @@ class Term:
                 tasks.create_task(self._blocks.run())
             if self._speculation is not None:
                 tasks.create_task(self._speculation.run())
-            if self._exchanges is not None:
-                tasks.create_task(self._exchanges.run())
+            tasks.create_task(self._exchanges.run())
             tasks.create_task(self._watch_applications())
 
     def standstill(self, now: float) -> float:
@@ -184,10 +185,10 @@ class Term:
             self._blocks.look()  # it may have been the last that asked for a block
 
     def _follow(self, key: Key) -> None:
-        """Its pods or its state have changed: whoever looks for slow nodes wants to know."""
-        if self._speculation is not None and self._exchanges is not None:
+        """Its pods or its state have changed: whoever asks its driver wants to know."""
+        if self._speculation is not None:
             self._speculation.look(key)
-            self._exchanges.look(key)
+        self._exchanges.look(key)
 
     def _pod_changed(self, before: Object | None, after: Object | None) -> None:
         pod = after or before

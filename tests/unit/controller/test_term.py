@@ -183,7 +183,10 @@ def test_an_application_from_its_making_to_its_end(with_an_operator):
     with_an_operator(case)
 
 
-def test_the_job_master_of_a_driver_that_it_made_is_told_of_blocks(with_an_operator, monkeypatch):
+@pytest.mark.parametrize("more", [{}, {"watch_nodes": False}, {"namespaces": ("team",), "watch_nodes": False}])
+def test_the_job_master_of_a_driver_that_it_made_is_asked_whatever_it_may_do_to_nodes(
+    with_an_operator, monkeypatch, more
+):
     monkeypatch.setattr("rekindle.controller.exchange.exchanges._ROUND_SECONDS", 0.05)
     monkeypatch.setattr("rekindle.controller.exchange.exchanges._UNANSWERED_PAUSES", (0.05,))
 
@@ -199,7 +202,7 @@ def test_the_job_master_of_a_driver_that_it_made_is_told_of_blocks(with_an_opera
         finally:
             endpoint.close()
 
-    with_an_operator(case)
+    with_an_operator(case, **more)
 
 
 def test_an_application_that_was_there_before(with_an_operator):

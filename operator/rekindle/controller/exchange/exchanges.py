@@ -7,11 +7,11 @@ tasks off blocked nodes itself, its executors are not drained, and its word is t
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rekindle.api.application_status import ApplicationState
-from rekindle.api.operator_exchange import MOST_CAUSE, ExchangeAnswer, ExchangeRequest, WireBlock, fitting
+from rekindle.api.operator_exchange import MOST_CAUSE, ExchangeAnswer, ExchangeRequest, WireBlock, Wish, fitting
 from rekindle.controller.blocks.keeper import BlockKeeper
 from rekindle.controller.blocks.plan import ActiveBlock
 from rekindle.controller.decision import Said
@@ -24,7 +24,7 @@ from rekindle.controller.reading import read_status, state_of
 from rekindle.controller.recovery.known_jobs import KnownJobs
 from rekindle.controller.resources import Key, key_of, uid_of
 from rekindle.controller.speculation.acting import Acting
-from rekindle.controller.speculation.followed import Followed, say
+from rekindle.controller.speculation.followed import Followed, RunningDrivers, say
 from rekindle.controller.speculation.plan import AskForBlock
 from rekindle.controller.speculation.spark_wire import one_line
 from rekindle.controller.store import ApplicationStore
@@ -74,25 +74,29 @@ class _Talk:
 
 
 class Exchanges:
-    """`attend` gives an application whose driver is to be asked, as it is now; `jobs` hears of what is told of jobs."""
+    """`drivers` knows whose driver is to be asked; `jobs` hears of what is told of jobs.
+
+    Without `keeper` and `acting` the operator blocks no nodes, and job masters are asked for their jobs only.
+    """
 
     def __init__(
         self,
         store: ApplicationStore,
         tokens: ExchangeTokens,
-        keeper: BlockKeeper,
-        acting: Acting,
+        drivers: RunningDrivers,
         events: EventRecorder,
         metrics: Metrics,
         jobs: KnownJobs,
-        attend: Callable[[Key], Followed | None],
+        keeper: BlockKeeper | None = None,
+        acting: Acting | None = None,
     ) -> None:
         self._store, self._tokens, self._keeper, self._acting = store, tokens, keeper, acting
-        self._events, self._metrics, self._jobs, self._attend = events, metrics, jobs, attend
+        self._events, self._metrics, self._jobs, self._drivers = events, metrics, jobs, drivers
         self._queue: WorkQueue[Key] = WorkQueue(self._look, _AT_ONCE)
         self._talks: dict[Key, _Talk] = {}
         self._client: ExchangeClient | None = None
-        keeper.listen(self._blocks_changed)
+        if keeper is not None:
+            keeper.listen(self._blocks_changed)
 
     def look(self, key: Key) -> None:
         """Its pods or its state have changed."""
@@ -126,7 +130,7 @@ class Exchanges:
 
     async def _look(self, key: Key) -> float | None:
         """One exchange."""
-        followed = self._attend(key)
+        followed = self._drivers.attend(key)
         token = self._token(followed) if followed is not None else None
         if followed is None or token is None or self._client is None:
             self._talks.pop(key, None)
@@ -134,7 +138,7 @@ class Exchanges:
             return None
         looked_at.set((str(key), uid_of(followed.body)))
         talk = self._talk(key, uid_of(followed.driver))
-        if not followed.host or not self._keeper.is_known:  # else a job master would take its blocks for ended
+        if not followed.host or not self._blocks_are_known:
             return _CHANGE_PAUSE
         request = self._request(talk, followed.nodes)
         try:
@@ -161,11 +165,20 @@ class Exchanges:
             talk = self._talks[key] = _Talk(pod_uid)
         return talk
 
+    @property
+    def _blocks_are_known(self) -> bool:
+        """Else a job master would take its blocks for ended."""
+        return self._keeper is None or self._keeper.is_known
+
+    @property
+    def _active(self) -> Mapping[str, ActiveBlock]:
+        """[node -> its block]"""
+        return self._keeper.active if self._keeper is not None else {}
+
     def _request(self, talk: _Talk, nodes: dict[str, str]) -> ExchangeRequest:
         """Under the number of the last one where nothing has changed since, and under a later one otherwise."""
         blocks = [
-            WireBlock(node=block.node, end=block.end, cause=block.cause[:MOST_CAUSE])
-            for block in self._keeper.active.values()
+            WireBlock(node=block.node, end=block.end, cause=block.cause[:MOST_CAUSE]) for block in self._active.values()
         ]
         last = talk.told
         request = fitting(blocks, nodes, last.number if last is not None else 0)
@@ -210,8 +223,17 @@ class Exchanges:
                 message = f"{wish.node} is not blocked: no executor of the application is there"
                 say(self._events, followed, "wish", Said("Warning", "NodeBlockRefused", message), once="no executor")
         here = [wish for wish in wishes if wish.node in nodes]
-        renewed = [wish for wish in here if wish.node in self._keeper.active]
-        new = [wish for wish in here if wish.node not in self._keeper.active and wish.seconds >= _LEAST_SECONDS]
+        if self._acting is None:
+            self._refuse(followed, here)
+            return
+        renewed = [wish for wish in here if wish.node in self._active]
+        new = [wish for wish in here if wish.node not in self._active and wish.seconds >= _LEAST_SECONDS]
         talk.turn += 1
         for wish in renewed + ([new[talk.turn % len(new)]] if new and is_current else []):
             await self._acting.take(followed, AskForBlock(wish.node, one_line(wish.cause, _CAUSE_BYTES), wish.seconds))
+
+    def _refuse(self, followed: Followed, wishes: Sequence[Wish]) -> None:
+        """The job master keeps its own tasks off, and nobody else's."""
+        for wish in wishes:
+            message = f"{wish.node} is not blocked: this operator blocks none (nodeBlocks.enabled, watchNodes)"
+            say(self._events, followed, "wish", Said("Warning", "NodeBlockRefused", message), once="no blocks")

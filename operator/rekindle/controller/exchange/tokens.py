@@ -33,13 +33,14 @@ class ExchangeTokens:
         """Set when the key was asked for once: who waits for more may wait for ever."""
 
     async def load(self) -> None:
-        """Find the key, or make it. Where that is refused there are no tokens, and job masters hear of no blocks."""
+        """Find the key, or make it. Where that is refused there are no tokens: job masters hear of no blocks, and
+        tell of no job."""
         while True:
             try:
                 self._key = await self._stored() or await self._made()
                 return
             except (Refused, ValueError) as error:
-                log.warning("job masters hear of no blocks: Secret %s: %s", self._name, error)
+                log.warning("job masters are not asked: Secret %s: %s", self._name, error)
                 return
             except KubeError as error:
                 log.warning("Secret %s cannot be asked for, again in %g s: %s", self._name, _PAUSE, error)

@@ -2,19 +2,23 @@
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rekindle.api.application_status import SpeculationStatus
+from rekindle.api.application_status import ApplicationState, SpeculationStatus
 from rekindle.api.settings import RekindleSettings
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.clock import parse_time
 from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
-from rekindle.controller.resources import Object
-from rekindle.controller.speculation.executors import Executor
+from rekindle.controller.informer import Union
+from rekindle.controller.observer import pods_of_driver
+from rekindle.controller.reading import SpecReader, read_status, state_of
+from rekindle.controller.resources import Key, Object, uid_of
+from rekindle.controller.speculation.executors import Executor, executors_of
 from rekindle.controller.speculation.races import RaceCounts
 from rekindle.controller.speculation.watch import DriverWatch
+from rekindle.controller.store import ApplicationStore
 from rekindle.controller.work_queue import nth_pause
 
 log = logging.getLogger(__name__)
@@ -126,6 +130,56 @@ class Followed:
     def driver_age(self) -> float:
         """Seconds since its driver's pod was made."""
         return time.time() - parse_time(self.driver["metadata"]["creationTimestamp"])
+
+
+class RunningDrivers:
+    """Applications that run a batch, as they are now, each with what is remembered of its driver."""
+
+    def __init__(self, store: ApplicationStore, pods: Union) -> None:
+        self._store, self._pods, self._specs = store, pods, SpecReader()
+        self._memories: dict[Key, Memory] = {}
+
+    def __contains__(self, key: Key) -> bool:
+        """Whether anything is remembered of its driver."""
+        return key in self._memories
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(list(self._memories))
+
+    def attend(self, key: Key) -> Followed | None:
+        """The application as it is now; None where its driver is not, or no longer, to be asked for anything."""
+        body = self._store.get(key)
+        read = self._read(body) if body is not None else None
+        if body is None or read is None or not read[1].asks_driver:
+            self._memories.pop(key, None)
+            return None
+        application, settings = read
+        info = read_status(body).driver_info
+        driver = self._pods.get(Key(key.namespace, info.pod_name))
+        if driver is None or uid_of(driver) != info.pod_uid:
+            self._memories.pop(key, None)
+            return None
+        memory = self._memories.get(key)
+        if memory is None or memory.pod_uid != uid_of(driver):
+            memory = self._memories[key] = Memory(uid_of(driver), races_before(read_status(body).speculation))
+        return Followed(body, application, settings, driver, self.executors(body, driver), memory)
+
+    def executors(self, body: Object, driver: Object) -> list[Executor]:
+        """Those that there are now."""
+        namespace = str(body["metadata"]["namespace"])
+        return executors_of(pods_of_driver(self._pods, namespace, uid_of(body), uid_of(driver)))
+
+    def _read(self, body: Object) -> tuple[SparkApplication, RekindleSettings] | None:
+        if "deletionTimestamp" in body["metadata"] or not is_running(body):
+            return None
+        read = self._specs.read(body)
+        if read.application is None or read.settings is None or read.application.spec.workload != "Batch":
+            return None
+        return read.application, read.settings
+
+
+def is_running(body: Object) -> bool:
+    return state_of(body) == ApplicationState.RUNNING.value
 
 
 def say(events: EventRecorder, followed: Followed, about: str, said: Said, *, once: str = "") -> None:

@@ -11,21 +11,16 @@ import time
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from rekindle.api.application_status import ApplicationState, SpeculationStatus
-from rekindle.api.settings import RekindleSettings
-from rekindle.api.spark_application import SparkApplication
+from rekindle.api.application_status import SpeculationStatus
 from rekindle.controller.blocks.keeper import BlockKeeper
 from rekindle.controller.blocks.plan import ActiveBlock
 from rekindle.controller.decision import Said
 from rekindle.controller.event_recorder import EventRecorder
-from rekindle.controller.informer import Union
 from rekindle.controller.logs import looked_at
-from rekindle.controller.observer import pods_of_driver
-from rekindle.controller.reading import SpecReader, read_status, state_of
-from rekindle.controller.resources import Key, Object, key_of, uid_of
+from rekindle.controller.reading import read_status
+from rekindle.controller.resources import Key, key_of, uid_of
 from rekindle.controller.speculation.acting import DUPLICATE, Acting
-from rekindle.controller.speculation.executors import Executor, executors_of
-from rekindle.controller.speculation.followed import Followed, Memory, races_before, say
+from rekindle.controller.speculation.followed import Followed, RunningDrivers, is_running, say
 from rekindle.controller.speculation.plan import Duplicate, Situation, steps_for
 from rekindle.controller.speculation.pod_metrics import PodMetrics
 from rekindle.controller.speculation.spark_rest import DriverUnanswered, SparkRest
@@ -54,7 +49,7 @@ class SpeculativeScheduler:
     def __init__(
         self,
         store: ApplicationStore,
-        pods: Union,
+        drivers: RunningDrivers,
         keeper: BlockKeeper,
         acting: Acting,
         events: EventRecorder,
@@ -62,10 +57,8 @@ class SpeculativeScheduler:
         workers: int,
     ) -> None:
         self._pod_metrics = pod_metrics
-        self._store, self._pods, self._keeper, self._acting = store, pods, keeper, acting
-        self._events, self._specs = events, SpecReader()
+        self._store, self._drivers, self._keeper, self._acting, self._events = store, drivers, keeper, acting, events
         self._queue: WorkQueue[Key] = WorkQueue(self._look, workers)
-        self._memories: dict[Key, Memory] = {}
         self._listeners: list[Callable[[Key], None]] = []
         self._rest: SparkRest | None = None
         self.facts: dict[Key, SpeculationStatus] = {}
@@ -83,7 +76,7 @@ class SpeculativeScheduler:
     def look(self, key: Key) -> None:
         """Look at an application soon: its pods or its state have changed."""
         body = self._store.get(key)
-        if key in self._memories or (body is not None and _is_running(body)):
+        if key in self._drivers or (body is not None and is_running(body)):
             self._queue.add_after(key, _CHANGE_PAUSE)
 
     async def run(self) -> None:
@@ -97,13 +90,11 @@ class SpeculativeScheduler:
             await self._rest.close()
 
     def _blocks_changed(self, active: Mapping[str, ActiveBlock]) -> None:
-        for key in list(self._memories):
+        for key in self._drivers:
             self._queue.add(key)
 
     async def _look(self, key: Key) -> float | None:
-        followed = self.attend(key)
-        if followed is None:
-            self._memories.pop(key, None)
+        followed = self._drivers.attend(key)
         if followed is None or not followed.settings.speculation.enabled:
             self.facts.pop(key, None)
             return None
@@ -120,42 +111,12 @@ class SpeculativeScheduler:
             return seen.delay
         return nth_pause(_UNANSWERED_PAUSES, followed.memory.unanswered)
 
-    def attend(self, key: Key) -> Followed | None:
-        """The application as it is now; None where its driver is not, or no longer, to be asked for anything."""
-        body = self._store.get(key)
-        if body is None or (read := self._read(body)) is None:
-            return None
-        application, settings = read
-        if not settings.asks_driver:
-            return None
-        info = read_status(body).driver_info
-        driver = self._pods.get(Key(key.namespace, info.pod_name))
-        if driver is None or uid_of(driver) != info.pod_uid:
-            return None
-        memory = self._memories.get(key)
-        if memory is None or memory.pod_uid != uid_of(driver):
-            memory = self._memories[key] = Memory(uid_of(driver), races_before(read_status(body).speculation))
-        return Followed(body, application, settings, driver, self._executors(body, driver), memory)
-
-    def _executors(self, body: Object, driver: Object) -> list[Executor]:
-        namespace = str(body["metadata"]["namespace"])
-        return executors_of(pods_of_driver(self._pods, namespace, uid_of(body), uid_of(driver)))
-
     def _has_ended(self, key: Key, followed: Followed) -> bool:
         """Whether the driver has, since the look began: what was made for it after that nobody would remove."""
         body = self._store.get(key)
-        if body is None or not _is_running(body):
+        if body is None or not is_running(body):
             return True
         return read_status(body).driver_info.pod_uid != uid_of(followed.driver)
-
-    def _read(self, body: Object) -> tuple[SparkApplication, RekindleSettings] | None:
-        """Of an application that runs a batch."""
-        if "deletionTimestamp" in body["metadata"] or not _is_running(body):
-            return None
-        read = self._specs.read(body)
-        if read.application is None or read.settings is None or read.application.spec.workload != "Batch":
-            return None
-        return read.application, read.settings
 
     async def _see(self, followed: Followed) -> Seen | None:
         """What is slow now; None where the driver does not tell."""
@@ -207,7 +168,7 @@ class SpeculativeScheduler:
             say(self._events, followed, "answer", Said("Warning", "DriverNotFollowed", str(problem)))
             return None
         spark_id = read_status(followed.body).spark_application_id
-        executors = partial(self._executors, followed.body, followed.driver)
+        executors = partial(self._drivers.executors, followed.body, followed.driver)
         uses = self._pod_metrics.of_driver(followed.driver, executors)
         return DriverWatch(self._rest, address, spark_id, followed.settings.to_core(), uses)
 
@@ -242,10 +203,6 @@ class SpeculativeScheduler:
 
 
 _NOTHING = Seen((), 0, _STREAMING_SECONDS)
-
-
-def _is_running(body: Object) -> bool:
-    return state_of(body) == ApplicationState.RUNNING.value
 
 
 def _facts(followed: Followed, seen: Seen | None, active: Mapping[str, ActiveBlock]) -> SpeculationStatus:

@@ -45,10 +45,9 @@ class Exchanging(Stage):
         driver.is_silent = True
         self.tokens = ExchangeTokens(server.kube, "ops", "op-exchange")
         self.jobs = KnownJobs()
-        acting, events, attend = self.scheduler._acting, self.scheduler._events, self.scheduler.attend
-        self.exchanges = Exchanges(
-            self.store, self.tokens, self.keeper, acting, events, self.metrics, self.jobs, attend
-        )
+        acting, events = self.scheduler._acting, self.scheduler._events
+        blocks = (self.keeper, acting) if mode is not BlockMode.OFF else ()
+        self.exchanges = Exchanges(self.store, self.tokens, self.drivers, events, self.metrics, self.jobs, *blocks)
         self.scheduler.copies_itself = self.exchanges.copies_itself
         self.pods.listen(lambda before, after: self.exchanges.look(KEY))
         self.parts: Any = (*self.parts, self.exchanges)
@@ -144,6 +143,26 @@ def test_what_is_told_of_a_job_is_heard_also_where_nobody_looks_for_slow_tasks(m
         assert stage.server.all(NODE_BLOCK) == []  # it is of somebody who must not wish
 
     exchanging(monkeypatch, case, **spec)
+
+
+@pytest.mark.requirement("S3-15", "S7-22")
+def test_an_operator_that_blocks_no_nodes_hears_of_jobs_all_the_same(monkeypatch):
+    """And says that it does not heed what else it is asked for."""
+    run = Run(job("A*3 => B")).submit()
+    report = job_report(run.job_graph, run.graph.inventory(), {})
+
+    async def case(stage: Exchanging, endpoint: ExchangeEndpoint) -> None:
+        answered(endpoint, *(Wish(node=node, seconds=20.0, cause="slow") for node in ("n1", "n2")), job=report)
+        driver = next(one for one in stage.server.all(POD) if one["metadata"]["name"] == "pi-driver")
+        await until(lambda: stage.jobs.of(KEY, driver["metadata"]["uid"]) == facts_of(report))
+        answers = asked(stage)
+        await until(lambda: asked(stage) > answers + 1)
+        assert stage.messages("NodeBlockRefused") == [
+            "n1 is not blocked: this operator blocks none (nodeBlocks.enabled, watchNodes)"
+        ]
+        assert (told(endpoint), stage.server.all(NODE_BLOCK)) == ({}, [])
+
+    exchanging(monkeypatch, case, mode=BlockMode.OFF)
 
 
 @pytest.mark.requirement("S3-1", "S3-2")

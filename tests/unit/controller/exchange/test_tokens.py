@@ -69,7 +69,7 @@ def test_without_the_right_there_are_no_tokens_and_it_is_told(caplog):
         server.fault("GET", "/secrets/op-exchange$", 403)
         tokens = await loaded(server)
         assert (tokens.token("uid", "p"), tokens.digest("uid", "p")) == (None, None)
-        assert "job masters hear of no blocks: Secret op-exchange" in caplog.text
+        assert "job masters are not asked: Secret op-exchange" in caplog.text
 
     served(case)
 

@@ -32,6 +32,7 @@ from rekindle.controller.resources import (
     labels_of,
 )
 from rekindle.controller.speculation.acting import Acting
+from rekindle.controller.speculation.followed import RunningDrivers
 from rekindle.controller.speculation.pod_metrics import PodMetrics
 from rekindle.controller.speculation.scheduler import SpeculativeScheduler
 from rekindle.controller.store import ApplicationStore
@@ -150,8 +151,9 @@ class Stage:
         requests = BlockRequests(server.kube, self.keeper, self.nodes, settings)
         acting = Acting(server.kube, self.nodes, requests, events, metrics)
         metrics_of_pods = PodMetrics(server.kube)
+        self.drivers = RunningDrivers(self.store, self.pods)
         self.scheduler = SpeculativeScheduler(
-            self.store, self.pods, self.keeper, acting, events, metrics_of_pods, workers=2
+            self.store, self.drivers, self.keeper, acting, events, metrics_of_pods, workers=2
         )
         self.pods.listen(lambda before, after: self.scheduler.look(KEY))
         self.parts = (self.pods, self.nodes, events, self.keeper, self.scheduler)
