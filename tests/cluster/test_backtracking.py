@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from rekindle.local.stored import lose_partition
 from rekindle.runtime.layout import parse_manifest_name
 from tests.cluster import api
-from tests.cluster.api import until
+from tests.cluster.api import Application, Object, until
 from tests.cluster.chaos.subject import VOLUMES, Subject
 from tests.cluster.test_lost_driver import stored
 from tests.kind.kubectl import given_kubeconfig
@@ -29,17 +31,13 @@ def versions(subject: Subject) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.requirement("S2-30", "S7-2", "S7-4", "S7-5", "S7-7", "S7-14")
-def test_a_partition_that_cannot_be_read_is_made_again_with_what_was_to_read_it(application, claim_template):
-    """A -> B -> {C, D}: while C runs, the executors are lost and so is B[0], which is made again from A[0].
-
-    C[0], which was to read it, runs again; so would the finished D[0], but B[0] comes out with the digest that it had.
-    A, and the other half of all, do not. (The jobs of E-1 and E-2.)
-    """
+def run(application: Callable[..., Application], claim_template: Object, kind: str) -> tuple[Subject, Object]:
+    """A -> B -> {C, D}: while C runs, and D has finished, the executors are lost and so is B[0]. The report."""
     assert given_kubeconfig() is None, "the store is read from outside, which needs a cluster of its own"
     app = application(
-        "diamond",
+        f"diamond-{kind}",
         "diamond.py",
+        kind,
         str(SECONDS),
         executor={"instances": 2, "cores": 2},
         recovery={"storage": {"claimTemplate": claim_template}, "volumes": VOLUMES},
@@ -57,5 +55,26 @@ def test_a_partition_that_cannot_be_read_is_made_again_with_what_was_to_read_it(
     assert app.said("right") == [True]
     (report,) = app.said("report")
     assert report["drivers"] == 1
+    return subject, report
+
+
+@pytest.mark.requirement("S2-30", "S7-2", "S7-4", "S7-5", "S7-7", "S7-14")
+def test_a_partition_that_cannot_be_read_is_made_again_with_what_was_to_read_it(application, claim_template):
+    """B[0] is made again from A[0]. C[0], which was to read it, runs again; so would the finished D[0], but B[0] comes
+    out with the digest that it had. A, and the other half of all, do not. (The jobs of E-1 and E-2.)
+    """
+    subject, report = run(application, claim_template, "kept")
     assert {name: some for name, some in versions(subject).items() if some} == {"b": ["0#2"], "c": ["0#2"]}
     assert [one["restarted"] for one in report["recoveries"]] == [{"b": 1, "c": 1}]
+
+
+@pytest.mark.requirement("S7-5", "S7-6", "S7-7")
+def test_what_comes_out_differently_is_made_again_by_all_who_read_it(application, claim_template):
+    """Rows of B are at places by chance: one that was in B[1] may be in B[0] the second time. So all of B, of C and of
+    the finished D is made again, and no row is lost or there twice. (The job of E-4, and a case of E-2.)
+    """
+    subject, report = run(application, claim_template, "random")
+    both = ["0#2", "1#2"]
+    assert {name: some for name, some in versions(subject).items() if some} == {"b": both, "c": both, "d": both}
+    [restarted] = [one["restarted"] for one in report["recoveries"]]
+    assert {name: restarted.get(name) for name in "abcd"} == {"a": None, "b": 2, "c": 2, "d": 2}

@@ -68,7 +68,7 @@ def test_a_killed_driver_costs_what_was_not_stored(application, claim_template):
     assert app.condition("Recovering")["status"] == "False"
     reasons = [one["reason"] for one in app.events()]
     assert [reasons.count(one) for one in ("RecoveryPlanned", "JobRecovered", "TasksResumed")] == [1, 1, 1]
-    phases = [recovery.get(f"{one}AfterSeconds", 0) for one in ("noticed", "driver", "firstTask")]
+    phases = [recovery[f"{one}AfterSeconds"] for one in ("noticed", "driver", "firstTask")]
     assert phases == sorted(phases)
     assert phases[-1] > 0
     assert recovery["savedTaskSeconds"] >= 2 * SECONDS

@@ -187,5 +187,5 @@ def test_whoever_does_not_know_the_login_is_told_of_it(spark, key):
     def unsigned(rest: SparkRest, address: Address, application_id: str) -> Awaitable[Stages]:
         return rest.stages(replace(address, key=key), application_id)
 
-    with pytest.raises(DriverUnanswered, match=r"answered 403: its UI asks for a login .*JWSFilter is$"):
+    with pytest.raises(DriverUnanswered, match=r"answered 403: its UI asks for a login .*JWSFilter's, with the key in"):
         asked(spark, unsigned)

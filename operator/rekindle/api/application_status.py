@@ -102,6 +102,9 @@ class DriverInfo(StatusModel):
     exit_code: int | None = None
     """The exit code of the driver's container, once it has ended."""
 
+    ended_at: Time | None = None
+    """When it ended, or its node fell silent; unset while it runs, and where nothing tells."""
+
     log_tail: str = ""
     """The last lines of a failed driver's log."""
 
@@ -251,7 +254,8 @@ class RecoverySummary(StatusModel):
     """Of the tasks that were still to run, by those that had finished; 0 where none had."""
 
     saved_task_seconds: Count = 0
-    """Of the tasks that need not run again, likewise: what starting over would take on top."""
+    """Of the tasks that need not run again, likewise: what starting over would take on top. 0 where the driver did
+    something else than planned: what that saved is not known."""
 
     as_planned: bool | None = None
     """Whether the driver did what was planned; unset until it tells. Where it did not, this is what it did."""

@@ -204,7 +204,8 @@ def _edge(wire: WireEdge) -> JobEdge:
 
 
 def _group(wire: WireGroup) -> Group:
-    return Group(Alike(wire.reached, wire.version, wire.missing, wire.comparable, wire.awaited), wire.subtasks)
+    alike = Alike(wire.reached, wire.version, wire.missing, wire.comparable, wire.awaited, wire.empty)
+    return Group(alike, wire.subtasks)
 
 
 def _wire_group(group: Group) -> WireGroup:
@@ -215,5 +216,6 @@ def _wire_group(group: Group) -> WireGroup:
         missing=alike.missing,
         comparable=alike.comparable,
         awaited=alike.awaited,
+        empty=alike.empty,
         subtasks=group.subtasks,
     )

@@ -8,7 +8,7 @@ from rekindle.controller.clock import format_time, parse_time
 from rekindle.controller.decision import CleanUp, Decision, ForgetDrivers, Step, Submit, View
 from rekindle.controller.driver_facts import DriverFacts, DriverPhase
 from rekindle.controller.fencing import ending, is_gone, waiting_for_proof
-from rekindle.controller.recovery.recovering import begin_recovery, end_recovery, without_job
+from rekindle.controller.recovery.recovering import begin_recovery, end_recovery, see_recovery, without_job
 from rekindle.controller.restarts import Again, after_failure, after_success
 from rekindle.controller.status import enter, new_attempt, with_condition
 from rekindle.controller.submission.names import AttemptNames
@@ -61,6 +61,13 @@ def unmade(view: View, status: ApplicationStatus) -> Decision:
 
 
 def ended(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
+    """It may have told something of its recovery in its last seconds."""
+    last = see_recovery(view, Decision(status))
+    decision = _ended(view, last.status, driver)
+    return replace(decision, events=(*last.events, *decision.events))
+
+
+def _ended(view: View, status: ApplicationStatus, driver: DriverFacts) -> Decision:
     assert view.application is not None
     if driver.phase is not DriverPhase.SUCCEEDED:
         assert driver.cause is not None

@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Sequence
 
 from rekindle.api.application_status import ApplicationStatus
-from rekindle.controller.decision import CleanUp, DeleteDriver, ForgetDrivers, Said, View
+from rekindle.controller.decision import CleanUp, DeleteDriver, DropStore, ForgetDrivers, Said, View
 from rekindle.controller.event_recorder import EventRecorder
 from rekindle.controller.kube import Kube, KubeError, Refused, Taken, Unavailable
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.observer import Observer, attempt_of
-from rekindle.controller.recovery.volume_facts import is_going, own_volumes, what_is_wrong
+from rekindle.controller.recovery.volume_facts import is_going, what_is_wrong
 from rekindle.controller.resources import (
     CONFIG_MAP,
     PERSISTENT_VOLUME_CLAIM,
@@ -102,13 +102,12 @@ class Children:
         grace = 0 if step.at_once else None
         await self._kube.delete(POD, view.namespace, step.pod_name, uid=step.pod_uid, grace=grace)
 
-    async def drop_store(self, view: View) -> None:
-        """Delete the claims that were made for the application; each goes when nothing mounts it any more."""
-        assert view.application is not None
-        for volume in own_volumes(view.application.spec, view.names(view.status.attempt)):
-            claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim)
+    async def drop_store(self, view: View, step: DropStore) -> None:
+        """Each claim goes when nothing mounts it any more."""
+        for name in step.claims:
+            claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, name)
             if claim is not None and is_owned_by(claim, view.uid) and not is_going(claim):
-                await self._kube.delete(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim, uid=uid_of(claim))
+                await self._kube.delete(PERSISTENT_VOLUME_CLAIM, view.namespace, name, uid=uid_of(claim))
 
     async def forget_drivers(self, view: View, step: ForgetDrivers) -> None:
         await self._forget(view.namespace, view.uid, step.attempt)

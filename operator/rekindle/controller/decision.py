@@ -42,7 +42,9 @@ class ForgetDrivers:
 
 @dataclass(frozen=True, slots=True)
 class DropStore:
-    """Delete the claims that were made for the application."""
+    """Delete these claims that were made for the application."""
+
+    claims: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,8 +146,7 @@ class Observer:
         return found
 
     async def _volumes(self, view: View, names: AttemptNames) -> VolumeFacts | None:
-        """Of a store of the application's own. That a claim is gone, or going, is never taken from a copy; one of that
-        name that somebody else has made is none of them."""
+        """Of a store of the application's own. That a claim is gone, or going, is never taken from a copy."""
         if view.application is None or not view.status.attempt:
             return None
         volumes = own_volumes(view.application.spec, names)
@@ -156,11 +155,11 @@ class Observer:
         claims = {}
         for volume in volumes:
             claim = self._claims.get(Key(view.namespace, volume.claim))
-            if claim is None or what_is_wrong(claim) or not is_owned_by(claim, view.uid):
+            if what_is_wrong(claim):
                 claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, volume.claim)
-            if claim is not None and is_owned_by(claim, view.uid):
+            if claim is not None:
                 claims[volume.claim] = claim
-        return volume_facts(volumes, claims)
+        return volume_facts(volumes, claims, view.uid)
 
     def drivers(self, namespace: str, uid: str) -> list[Object]:
         """All driver pods of an application; in its namespace and owned by it, for labels can be forged."""

@@ -120,7 +120,7 @@ class Reconciler:
         elif isinstance(step, ForgetDrivers):
             await self._children.forget_drivers(view, step)
         elif isinstance(step, DropStore):
-            await self._children.drop_store(view)
+            await self._children.drop_store(view, step)
         elif isinstance(step, ReleaseFinalizer):
             await self._release(body)
         elif isinstance(step, DeleteApplication):

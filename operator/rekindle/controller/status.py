@@ -85,8 +85,11 @@ def with_condition(
 
 def with_driver(status: ApplicationStatus, facts: DriverFacts) -> ApplicationStatus:
     """`status` with what is known of the driver of its attempt."""
+    known = status.driver_info.ended_at if facts.has_ended else None  # a pod that is gone does not tell any more
+    ended = facts.ended if facts.ended is not None else facts.silent_since
     info = status.driver_info.model_copy(
         update={
+            "ended_at": format_time(ended) if ended is not None else known,
             "pod_uid": facts.pod_uid or status.driver_info.pod_uid,
             "node_name": facts.node_name or status.driver_info.node_name,
             "exit_code": facts.exit_code if facts.exit_code is not None else status.driver_info.exit_code,

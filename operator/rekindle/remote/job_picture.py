@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rekindle.api.application_status import ApplicationState
 from rekindle.controller.reading import read_status
 from rekindle.controller.recovery.planning import job_of
 from rekindle.controller.resources import Object
@@ -24,12 +25,13 @@ _NOT_TOLD = (
     "nobody has told of its job: it is no pipeline, its driver does not run yet, or the operator does not reach it "
     "(docs/operator.md); `rekindle status` shows how it came to where it is"
 )
+_TOO_LARGE = "its job is too large for a picture; `rekindle status` has a table of its stages"
 
 
 class Partition(Enum):
     """What there is of one, the most urgent first: a cell that stands for several shows that."""
 
-    AGAIN = ("×", "being made again", "red")
+    AGAIN = ("×", "run again", "red")
     RUNNING = ("▒", "in progress", "yellow")
     WAITING = ("░", "waiting", "dim")
     STORED = ("█", "stored", "green")
@@ -58,10 +60,13 @@ def show_job(console: Console, body: Object) -> None:
         _say(console, f"recovery of {recovery}")
     job = job_of(status.recovery)
     if job is None:
-        _say(console, _NOT_TOLD)
+        _say(console, _TOO_LARGE if status.recovery.stages else _NOT_TOLD)
         return
+    is_running = status.application_state.state is ApplicationState.RUNNING
+    if not is_running:
+        _say(console, "no driver runs; this is left of what the last one told:")
     graph, inventory = job.job_graph(), job.inventory()
-    seen = {name: _partitions(graph, inventory, name) for name in graph.order}
+    seen = {name: _partitions(graph, inventory, name, is_running=is_running) for name in graph.order}
     console.print()
     console.print(_table(graph, seen))
     console.print()
@@ -73,12 +78,15 @@ def _say(console: Console, text: str) -> None:
     console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def _partitions(graph: JobGraph, inventory: JobInventory, name: str) -> list[Partition]:
-    """Of each subtask of a job vertex."""
-    made = Partition.STORED if graph.is_stored(name) else Partition.HELD
+def _partitions(graph: JobGraph, inventory: JobInventory, name: str, *, is_running: bool) -> list[Partition]:
+    """Of each subtask of a job vertex. What executors held, and what they did, goes with their driver."""
+    in_executors = Partition.HELD if is_running else Partition.WAITING
+    made = Partition.STORED if graph.is_stored(name) else in_executors
     found = [Partition.WAITING] * graph.vertex(name).parallelism
     for group in inventory.groups.get(name, ()):
         what = _partition(group.alike, made, is_released=name in inventory.released)
+        if what in (Partition.RUNNING, Partition.AGAIN) and not is_running:
+            what = Partition.WAITING
         for subtask in subtasks_of(group.subtasks):
             found[subtask] = what
     return found
@@ -116,7 +124,7 @@ def _bar(partitions: Sequence[Partition]) -> Text:
 
 
 def _words(partitions: Sequence[Partition]) -> Text:
-    """`5 stored, 2 running, 1 to be made again (3)`"""
+    """`5 stored, 2 in progress, 1 run again (3)`"""
     counts = Counter(partitions)
     if len(counts) == 1:
         return Text(f"all {len(partitions)} {partitions[0].word}" if len(partitions) > 1 else partitions[0].word)

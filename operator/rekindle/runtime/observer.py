@@ -168,8 +168,7 @@ class Observer:
         result_stage = max((view.stage for view in views), default=-1)
         for view in views:
             for task in run.new_tasks(view):
-                if self.state.first_task_at is None:
-                    self.state.first_task_at = task.started_at
+                self.state.first_task_at = min(task.started_at, self.state.first_task_at or task.started_at)
                 if view.stage == result_stage:
                     self._see_result_task(run, task, job, now)
                 elif task.status == "FAILED" and self.state.bindings.first_failure(task):

@@ -1,7 +1,7 @@
 """Whole numbers through A -> B -> {C, D} and a sink that reads both; D is quick, and C takes its time after it.
 
-Arguments: seconds that each partition of C takes. Prints the report, and whether the sums are what arithmetic says, as
-JSON.
+Arguments: how B's rows come to their partitions, "kept" where they were or "random"; seconds that each partition of C
+takes. Prints the report, and whether the sums are what arithmetic says, as JSON.
 """
 
 import json
@@ -15,7 +15,8 @@ from pyspark.sql import functions as F  # noqa: N812
 import rekindle
 from rekindle.pipeline import FileSink, Pipeline
 
-seconds, rows, keys, out = float(sys.argv[1]), 10_000, 7, "/tmp/out"
+is_random, seconds = sys.argv[1] == "random", float(sys.argv[2])
+rows, keys, out = 10_000, 7, "/tmp/out"
 pipeline = Pipeline("diamond", default_partitions=2)
 
 
@@ -30,10 +31,11 @@ def a(spark):
     return spark.range(0, rows, 1, 2).select("id", (F.col("id") % keys).alias("k"))
 
 
-@pipeline.stage(pointwise=True)
+@pipeline.stage(**({"partition_by": "place", "deterministic": False} if is_random else {"pointwise": True}))
 def b(a):
-    """The same rows."""
-    return a.select("k", "id")
+    """The same rows, or each at a place that comes out differently each time."""
+    place = F.floor(F.rand() * rows) if is_random else F.col("id")
+    return a.select("k", "id", place.alias("place"))
 
 
 @pipeline.stage(pointwise=True)
@@ -45,7 +47,8 @@ def d(b):
 @pipeline.stage(pointwise=True)
 def c(b):
     """The same rows, after some time."""
-    return b.mapInArrow(slept, b.schema)
+    kept = b.select("k", "id")
+    return kept.mapInArrow(slept, kept.schema)
 
 
 @pipeline.sink(FileSink(out), partition_by="k", partitions=2)

@@ -41,6 +41,12 @@ def test_graph_and_inventory_arrive_as_they_were(run, rolls):
     assert [(one.name, one.parallelism, one.deterministic) for one in told.vertices] == kept
 
 
+def test_all_that_subtasks_may_have_in_common_arrives():
+    alike = Alike(Reached.FINISHED, 3, missing=True, comparable=True, awaited=True, empty=True)
+    inventory = JobInventory({"A": (Group(alike, ((0, 1),)),)})
+    assert sent(job_report(job("A*3 => B"), inventory, {})).inventory() == inventory
+
+
 def test_what_a_subtask_takes_is_told_where_one_has_finished():
     run = Run(job("A*3 => B")).submit()
     run.deploy("A[0]").deploy("A[1]")

@@ -222,7 +222,7 @@ class World:
             elif isinstance(step, ForgetDrivers):
                 self.pods = {name: pod for name, pod in self.pods.items() if attempt_of(pod) > step.attempt}
             elif isinstance(step, DropStore):
-                self._drop_volumes()
+                self._drop_volumes(step)
             elif isinstance(step, ReleaseFinalizer):
                 self.is_released = True
             elif isinstance(step, DeleteApplication):
@@ -234,12 +234,13 @@ class World:
             anew = {one.number: f"made-for-{self.status.attempt}" for one in (*self.volumes.lost, *self.volumes.going)}
             self.volumes = VolumeFacts(there={**self.volumes.there, **anew})
 
-    def _drop_volumes(self) -> None:
+    def _drop_volumes(self, step: DropStore) -> None:
         """They go when no pod is left."""
         assert self.volumes is not None
-        numbers = [*self.volumes.there, *(one.number for one in self.volumes.going)]
+        assert step.claims == self.volumes.own
+        numbers = [*self.volumes.there, *(one.number for one in (*self.volumes.going, *self.volumes.lost))]
         gone = tuple(GoneVolume(f"claim-{number}", number, "was deleted") for number in numbers)
-        self.volumes = VolumeFacts(going=gone) if self.pods else VolumeFacts(lost=gone)
+        self.volumes = VolumeFacts(going=gone, own=step.claims) if self.pods else VolumeFacts(lost=gone)
 
     def _make(self, name: str) -> None:
         if name not in self.pods:

@@ -13,17 +13,17 @@ from rekindle.remote.job_picture import show_job
 from tests.unit.core.dsl import Run, job
 
 
-def shown(run: Run | None, width: int = 200, **recovery: Any) -> list[str]:
+def shown(run: Run | None, state: str = "RUNNING", **recovery: Any) -> list[str]:
     """The lines."""
     told = facts_of(job_report(run.job_graph, run.graph.inventory(), {})).job if run is not None else {}
     status = {
-        "applicationState": {"state": "RUNNING"},
+        "applicationState": {"state": state},
         "attempt": 2,
         "recovery": {"job": told, **recovery},
     }
     text = io.StringIO()
     body = {"metadata": {"namespace": "team", "name": "shop"}, "status": status}
-    show_job(Console(file=text, width=width), body)
+    show_job(Console(file=text, width=200), body)
     return [line.rstrip() for line in text.getvalue().splitlines()]
 
 
@@ -60,7 +60,7 @@ def test_what_was_lost_is_shown_until_it_runs_again():
         run.finish(name)
     run.loses("A/2")
     found = rows(shown(run))
-    assert found["A"] == "(source) ██×█ 3 stored, 1 being made again (2)"
+    assert found["A"] == "(source) ██×█ 3 stored, 1 run again (2)"
     run.finish("A[2]")
     assert rows(shown(run))["A"] == "(source) ████ all 4 stored"
 
@@ -70,7 +70,7 @@ def test_a_cell_of_many_partitions_shows_the_most_urgent_one():
     run.finish("A")
     run.loses("A/25")
     [found] = rows(shown(run)).values()
-    assert found == f"(source) ██×{'█' * 37} 399 stored, 1 being made again (25)"
+    assert found == f"(source) ██×{'█' * 37} 399 stored, 1 run again (25)"
 
 
 def test_what_nobody_needs_any_more_is_shown_as_released():
@@ -78,6 +78,19 @@ def test_what_nobody_needs_any_more_is_shown_as_released():
     for name in ("A", "B", "C"):
         run.finish(name)
     assert rows(shown(run))["A"] == "(source) ··· all 3 released"
+
+
+def test_of_an_application_without_a_driver_is_shown_what_is_left():
+    lines = shown(half_done(), "PENDING_RERUN")
+    assert lines[1] == "no driver runs; this is left of what the last one told:"
+    found = rows(lines)
+    assert found["m"] == "A ░ waiting"
+    assert found["B"] == "m ░█░░ 1 stored, 3 waiting"
+
+
+def test_a_job_that_is_too_large_is_called_so():
+    lines = shown(None, stages=[{"name": "A", "partitions": 100_000}])
+    assert lines[1].startswith("its job is too large for a picture; `rekindle status`")
 
 
 def test_where_nobody_has_told_of_a_job_that_is_said():

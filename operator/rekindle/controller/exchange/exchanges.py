@@ -236,4 +236,4 @@ class Exchanges:
         """The job master keeps its own tasks off, and nobody else's."""
         for wish in wishes:
             message = f"{wish.node} is not blocked: this operator blocks none (nodeBlocks.enabled, watchNodes)"
-            say(self._events, followed, "wish", Said("Warning", "NodeBlockRefused", message), once="no blocks")
+            say(self._events, followed, "blocks", Said("Warning", "NodeBlockRefused", message), once="no blocks")

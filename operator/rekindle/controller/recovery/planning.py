@@ -79,7 +79,8 @@ def confirmed(summary: RecoverySummary, done: WireRecovery) -> RecoverySummary:
         "reused_partitions": done.reused,
     }
     as_planned = all(getattr(summary, name) == value for name, value in update.items())
-    return summary.model_copy(update={**update, "as_planned": as_planned})
+    saved = summary.saved_task_seconds if as_planned else 0
+    return summary.model_copy(update={**update, "as_planned": as_planned, "saved_task_seconds": saved})
 
 
 def told(summary: RecoverySummary) -> str:

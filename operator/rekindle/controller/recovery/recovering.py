@@ -8,9 +8,8 @@ from dataclasses import replace
 from rekindle.api.application_status import MOST_COUNTED, ApplicationStatus, RecoveryStatus, RecoverySummary
 from rekindle.api.job_report import JobReport, WireRecovery
 from rekindle.api.storage import volume_of
-from rekindle.controller.clock import format_time, parse_time
+from rekindle.controller.clock import parse_time
 from rekindle.controller.decision import Decision, View
-from rekindle.controller.driver_facts import DriverFacts
 from rekindle.controller.recovery.planning import confirmed, job_of, planned, told
 from rekindle.controller.status import with_condition
 
@@ -54,7 +53,7 @@ def begin_recovery(view: View, before: ApplicationStatus, decision: Decision, re
     if plan is None:
         return replace(decision, status=with_condition(status, RECOVERING, "False", view.now, *_NOT_TOLD))
     if reason == "RerunStarted":
-        plan = _noticed(plan, view.driver, before)
+        plan = _noticed(plan, before)
     status = _with_last(status, plan)
     status = with_condition(status, RECOVERING, "True", view.now, "RecoveryPlanned", f"planned: {told(plan)}")
     said = f"attempt {plan.attempt}: {told(plan)}; some {plan.expected_task_seconds} task seconds are left"
@@ -110,6 +109,7 @@ def see_recovery(view: View, decision: Decision) -> Decision:
         return replace(decision, status=end_recovery(status, view.now, "NotTold"))
     if job.recovery is None:
         nothing = {"as_planned": False, "restarted": {}, "restarted_vertices": 0, "reused_partitions": 0}
+        nothing["saved_task_seconds"] = 0
         over = last.model_copy(update=nothing)
         said = "the driver has found nothing to go on with, and begins anew"
     else:
@@ -141,14 +141,13 @@ def _see_first_task(decision: Decision, last: RecoverySummary, told: WireRecover
     return replace(decision, status=_with_last(decision.status, after)).saying("Normal", "TasksResumed", said)
 
 
-def _noticed(plan: RecoverySummary, driver: DriverFacts | None, before: ApplicationStatus) -> RecoverySummary:
-    """With when the driver was lost, where its pod or its node tells, and how long that was not known."""
-    lost = (driver.ended or driver.silent_since) if driver is not None else None
+def _noticed(plan: RecoverySummary, before: ApplicationStatus) -> RecoverySummary:
+    """With when the driver was lost, where its pod or its node has told, and how long that was not known."""
+    lost = before.driver_info.ended_at
     if lost is None or not before.transitions:
         return plan
-    at = format_time(lost)
-    noticed = _since(at, parse_time(before.transitions[-1].at))
-    return plan.model_copy(update={"lost_at": at, "noticed_after_seconds": noticed})
+    noticed = _since(lost, parse_time(before.transitions[-1].at))
+    return plan.model_copy(update={"lost_at": lost, "noticed_after_seconds": noticed})
 
 
 def _since(lost_at: str, moment: float) -> int:

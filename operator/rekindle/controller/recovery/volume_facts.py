@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from rekindle.api.spark_application import SparkApplicationSpec
-from rekindle.controller.resources import Object, uid_of
+from rekindle.controller.resources import Object, is_owned_by, uid_of
 from rekindle.controller.submission.names import AttemptNames
 from rekindle.controller.submission.storage import StoreVolume, store_volumes
 
@@ -32,11 +32,13 @@ class VolumeFacts:
         lost: gone, with what was on them.
         going: their claims were deleted, and pods still hold them.
         there: the uids of the claims that are there, by volume.
+        own: the claims that exist, in whatever state, and belong to the application: nobody has taken them over.
     """
 
     lost: tuple[GoneVolume, ...] = ()
     going: tuple[GoneVolume, ...] = ()
     there: Mapping[int | None, str] = field(default_factory=dict)
+    own: tuple[str, ...] = ()
 
     @property
     def says(self) -> str:
@@ -78,8 +80,11 @@ def what_is_wrong(claim: Object | None) -> str | None:
     return "was deleted" if claim is None or is_going(claim) else None
 
 
-def volume_facts(volumes: Iterable[StoreVolume], claims: Mapping[str, Object]) -> VolumeFacts:
-    """What `claims`, by name, tell of those volumes. A claim that is not among them was deleted."""
+def volume_facts(volumes: Iterable[StoreVolume], claims: Mapping[str, Object], uid: str) -> VolumeFacts:
+    """What `claims`, by name, tell of those volumes, which are of the application with that uid.
+
+    A claim that is not among them was deleted.
+    """
     lost, going = [], []
     there: dict[int | None, str] = {}
     for volume in volumes:
@@ -92,7 +97,8 @@ def volume_facts(volumes: Iterable[StoreVolume], claims: Mapping[str, Object]) -
         else:
             told = f"{why}: the pods that mount it go on, no new one can start"
             going.append(GoneVolume(volume.claim, volume.number, told))
-    return VolumeFacts(tuple(lost), tuple(going), there)
+    own = tuple(name for name, claim in claims.items() if is_owned_by(claim, uid))
+    return VolumeFacts(tuple(lost), tuple(going), there, own)
 
 
 def _word(number: int | None) -> str:

@@ -30,12 +30,13 @@ def drop_store(view: View, decision: Decision) -> Decision:
     storage, volumes = view.application.spec.recovery.storage, view.volumes
     if storage is None or storage.when_completed != "Delete" or volumes is None:
         return decision
-    if not volumes.there and not volumes.going:
+    if not volumes.own:
         return decision
-    says = "COMPLETED, and recovery.storage.whenCompleted is Delete: its claims go, and the pods of its drivers"
-    steps = (*decision.steps, ForgetDrivers(decision.status.attempt), DropStore())
+    says = "recovery.storage.whenCompleted is Delete: its claims were deleted, and the pods of its drivers"
+    steps = (*decision.steps, ForgetDrivers(decision.status.attempt), DropStore(volumes.own))
     after = with_condition(decision.status, STORAGE_READY, "False", view.now, "StoreDropped", says)
-    dropped = replace(decision, status=after, steps=steps, delay=LOOK_AGAIN)
+    delay = LOOK_AGAIN if decision.delay is None else min(LOOK_AGAIN, decision.delay)
+    dropped = replace(decision, status=after, steps=steps, delay=delay)
     if says_the_same(view.status.condition(STORAGE_READY), after.condition(STORAGE_READY)):
         return dropped
     return dropped.saying("Normal", "StoreDropped", says)

@@ -158,9 +158,13 @@ def check_head(status: int, headers: Mapping[str, str]) -> None:
         raise Unusable("the answer is compressed, which was not asked for")
 
 
+JWS_FILTER = "org.apache.spark.ui.JWSFilter"
+"""Spark's filter of the UI that lets in whoever signs a token with a key that is in its settings."""
+
+
 def _meaning(status: int) -> str:
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        return ": its UI asks for a login that is not known here (spark.ui.filters); org.apache.spark.ui.JWSFilter is"
+        return f": its UI asks for a login (spark.ui.filters); known here is {JWS_FILTER}'s, with the key in sparkConf"
     if status == HTTPStatus.NOT_FOUND:
         return ": it has no such application"
     return ": redirects are not followed" if 300 <= status < 400 else ""

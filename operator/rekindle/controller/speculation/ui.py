@@ -5,15 +5,15 @@ from base64 import urlsafe_b64decode
 from collections.abc import Mapping
 from contextlib import suppress
 
+import jwt
+
 from rekindle.controller.resources import Object
 from rekindle.controller.speculation.spark_rest import Address
+from rekindle.controller.speculation.spark_wire import JWS_FILTER
 from rekindle.controller.submission.properties import UI_PORT
 
 _TLS_OFFSET = 400
 """Spark's, from the port of the UI to its port with TLS."""
-
-_SIGNED_ONLY = "org.apache.spark.ui.JWSFilter"
-"""Spark's filter of the UI that lets in whoever signs a token with a key that is in its settings."""
 
 _KEY_BYTES = 32
 """As many at least, for the filter too."""
@@ -42,13 +42,14 @@ def ui_of(driver: Object, conf: Mapping[str, str]) -> Address:
 
 def _key(conf: Mapping[str, str]) -> bytes | None:
     """With which requests are signed, None where the UI is open, or asks for another login. Raises UiUnreachable."""
-    if _SIGNED_ONLY not in (name.strip() for name in conf.get("spark.ui.filters", "").split(",")):
+    if JWS_FILTER not in (name.strip() for name in conf.get("spark.ui.filters", "").split(",")):
         return None
-    setting = f"spark.{_SIGNED_ONLY}.param.secretKey"
+    setting = f"spark.{JWS_FILTER}.param.secretKey"
     text = conf.get(setting, "").strip()
-    with suppress(ValueError):
+    with suppress(ValueError, jwt.PyJWTError):
         key = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         if len(key) >= _KEY_BYTES:
+            jwt.encode({}, key, "HS256")  # what looks like a certificate is refused there
             return key
     raise UiUnreachable(
         f"slow tasks cannot be seen: spec.sparkConf.{setting} is not a key of {_KEY_BYTES} bytes or more, in base64url"

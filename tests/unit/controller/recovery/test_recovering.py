@@ -24,7 +24,8 @@ from rekindle.core.inventory import Alike, Group, JobInventory, Reached
 from rekindle.core.job_graph import ResultKind
 from rekindle.core.ranges import Ranges, ranges_of
 from rekindle.core.recovery_plan import plan_of
-from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest
+from tests.unit.controller.test_driver_facts import OUT_OF_SERVICE
+from tests.unit.controller.world import RUNNING, SUCCEEDED, World, failed, manifest, node
 from tests.unit.core.dsl import Run, job
 from tests.unit.core.test_failover_oracle import graphs
 
@@ -152,6 +153,49 @@ def test_a_first_task_that_is_told_with_the_recovery_counts_too():
     assert (world.last.as_planned, world.last.first_task_after_seconds) == (True, 0)
 
 
+def test_when_a_driver_was_lost_is_known_also_when_its_pod_is_gone():
+    world = half_done()
+    lost = world.now
+    world.driver_is(failed(137, at=lost))
+    world.settle()
+    world.pods.clear()
+    world.settle()
+    world.now += 600
+    world.settle()
+    assert world.last is not None
+    assert (world.last.lost_at, world.last.noticed_after_seconds) == (format_time(lost), 0)
+
+
+def test_a_driver_on_a_node_that_is_lost_was_lost_when_that_fell_silent():
+    world = half_done()
+    silent = world.now
+    world.node_is(node(ready="Unknown", since=silent))
+    world.settle()
+    world.now += 70
+    world.node_is(node(ready="Unknown", since=silent, taints=OUT_OF_SERVICE))
+    world.settle()
+    world.now += 600
+    world.settle()
+    assert world.last is not None
+    assert (world.last.lost_at, world.last.noticed_after_seconds) == (format_time(silent), 70)
+
+
+def test_what_a_driver_tells_in_its_last_moments_is_told():
+    world = half_done()
+    world.lose_driver(failed(137, at=world.now))
+    plan = world.own_plan()
+    world.driver_is(RUNNING)
+    world.settle()
+    report = job_report(world.run.job_graph, world.run.graph.inventory(), {}, plan, world.now + 20)
+    world.jobs[world.status.driver_info.pod_uid] = facts_of(report)
+    world.driver_is(SUCCEEDED)
+    world.settle()
+    assert world.state() is ApplicationState.COMPLETED
+    assert world.last is not None
+    assert (world.last.as_planned, world.last.first_task_after_seconds) == (True, 620)
+    assert len(world.messages("JobRecovered")) == len(world.messages("TasksResumed")) == 1
+
+
 def test_of_a_driver_whose_end_nobody_tells_no_seconds_are_told():
     world = half_done()
     world.lose_driver()
@@ -206,7 +250,7 @@ def test_a_driver_that_begins_anew_says_so():
     world.lose_driver()
     world.follow(None)
     assert world.last is not None
-    assert world.last.as_planned is False
+    assert (world.last.as_planned, world.last.saved_task_seconds) == (False, 0)
     assert world.messages("JobRecovered") == ["the driver has found nothing to go on with, and begins anew"]
 
 

@@ -24,7 +24,7 @@ RECOVERY: dict[str, Any] = {"storage": {"claimTemplate": TEMPLATE}, "volumes": 2
 POLICY = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 1}
 
 
-WHOLE = VolumeFacts(there={None: "j", 0: "a", 1: "b"})
+WHOLE = VolumeFacts(there={None: "j", 0: "a", 1: "b"}, own=("store", "store-0", "store-1"))
 
 
 def without(number: int | None, *, going: bool = False) -> VolumeFacts:
@@ -261,6 +261,19 @@ def test_the_store_of_an_application_that_is_completed_goes_where_that_is_wanted
     assert world.status.attempt == 1
 
 
+def test_a_claim_that_has_lost_its_volume_goes_too_and_nothing_outlasts_the_time_to_live():
+    world = half_done_on_volumes()
+    world.driver_is(SUCCEEDED)
+    world.volumes = VolumeFacts((GoneVolume("store", None, "has lost its PersistentVolume"),), own=("store",))
+    world.edit(recovery=DROPPED, timeToLiveSeconds=5)
+    world.look()
+    decision = world.look()
+    assert decision.delay == 5
+    assert world.pods == {}
+    world.settle()
+    assert world.volumes.own == ()
+
+
 def test_that_of_one_that_has_failed_stays_for_whoever_mends_it():
     world = half_done_on_volumes()
     world.edit(recovery=DROPPED, restartPolicy={"type": "Never"})
@@ -287,6 +300,8 @@ def test_its_claims_are_deleted_and_those_of_others_are_not(clock):
     async def case(desk: Desk):
         names = [desk.names.store_claim(number) for number in (None, 0, 1)]
         desk.server.change(PERSISTENT_VOLUME_CLAIM, "team", names[1], {"metadata": {"ownerReferences": None}})
+        await desk.settle()
+        assert desk.state() is State.RUNNING  # whoever keeps a claim so takes nothing from the pods that mount it
         desk.kubelet(SUCCEEDED)
         await desk.settle()
         assert desk.state() is State.COMPLETED

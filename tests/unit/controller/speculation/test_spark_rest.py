@@ -60,7 +60,10 @@ TASK: dict[str, Any] = {
     "speculative": True,
     "taskMetrics": METRICS,
 }
-LOGIN = "its UI asks for a login that is not known here (spark.ui.filters); org.apache.spark.ui.JWSFilter is"
+LOGIN = (
+    "its UI asks for a login (spark.ui.filters); known here is org.apache.spark.ui.JWSFilter's, "
+    "with the key in sparkConf"
+)
 AT = 1795377600.0
 """2026-11-22T20:00:00 UTC."""
 

@@ -50,6 +50,7 @@ def test_one_that_is_off_cannot_be_asked_and_it_is_said_what_to_change(off):
 
 JWS = "org.apache.spark.ui.JWSFilter"
 SECRET = f"spark.{JWS}.param.secretKey"
+LIKE_A_CERTIFICATE = urlsafe_b64encode(b"ssh-rsa " + b"A" * 32).decode()
 
 
 @pytest.mark.parametrize("filters", [JWS, f"com.example.Other, {JWS}"])
@@ -64,7 +65,7 @@ def test_of_one_with_another_login_there_is_no_key():
     assert ui_of(DRIVER, {"spark.ui.filters": "com.example.Other", SECRET: "A" * 44}).key is None
 
 
-@pytest.mark.parametrize("text", ["", "A" * 40, "A" * 45, "!" * 44, "ä" * 44])
+@pytest.mark.parametrize("text", ["", "A" * 40, "A" * 45, "!" * 44, "ä" * 44, LIKE_A_CERTIFICATE])
 def test_a_key_that_is_none_is_named_and_not_told(text):
     with pytest.raises(UiUnreachable) as caught:
         ui_of(DRIVER, {"spark.ui.filters": JWS, SECRET: text})
