@@ -90,8 +90,10 @@ class OneDriver(RuleBasedStateMachine):
     @precondition(lambda self: self.world.status.attempt > 0 and not self.world.ghosts)
     @rule()
     def the_status_is_lost(self):
-        """As after a restore from a backup that left it out. Of a driver whose pod was deleted by force on a silent node
-        nothing but the status knows: without it nobody could."""
+        """As after a restore from a backup that left it out.
+
+        Nothing but the status knows of a driver whose pod was deleted by force while its node was silent.
+        """
         self.world.status = type(self.world.status)()
 
     @invariant()
