@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
@@ -70,11 +71,15 @@ def test_a_partition_that_cannot_be_read_is_made_again_with_what_was_to_read_it(
 
 @pytest.mark.requirement("S7-5", "S7-6", "S7-7")
 def test_what_comes_out_differently_is_made_again_by_all_who_read_it(application, claim_template):
-    """Rows of B are at places by chance: one that was in B[1] may be in B[0] the second time. So all of B, of C and of
-    the finished D is made again, and no row is lost or there twice. (The job of E-4, and a case of E-2.)
+    """Rows of B are at places by chance: one that was in B[1] may be in B[0] the second time. So all of B and of the
+    finished D is made again, C, of which nothing is stored, reads that, and no row is lost or there twice: the sums say
+    so. (The job of E-4, and a case of E-2.)
     """
     subject, report = run(application, claim_template, "random")
-    both = ["0#2", "1#2"]
-    assert {name: some for name, some in versions(subject).items() if some} == {"b": both, "c": both, "d": both}
-    [restarted] = [one["restarted"] for one in report["recoveries"]]
-    assert {name: restarted.get(name) for name in "abcd"} == {"a": None, "b": 2, "c": 2, "d": 2}
+    again = {name: {one.partition("#")[0] for one in some} for name, some in versions(subject).items()}
+    assert (again["a"], again["b"], again["d"]) == (set(), {"0", "1"}, {"0", "1"})
+    restarted = Counter[str]()
+    for one in report["recoveries"]:
+        restarted.update(one["restarted"])
+    assert restarted["a"] == 0
+    assert all(restarted[name] >= 2 for name in "bcd"), restarted

@@ -43,6 +43,9 @@ def test_an_application_from_submit_to_delete(manifest):
     assert [JOBS, "by-hand", "COMPLETED"] in [line.split()[:3] for line in listed.stdout.splitlines()]
     told = rekindle("status", "by-hand", "-n", JOBS)
     assert all(word in told.stdout for word in ("COMPLETED", "SubmissionStarted", "DriverRunning"))
+    described = rekindle("describe", "by-hand", "-n", JOBS)
+    assert described.returncode == 0
+    assert described.stdout.splitlines()[1].startswith("nobody has told of its job: it is no pipeline")
     log = rekindle("logs", "by-hand", "-n", JOBS, "--tail", "50")
     assert "counted 100" in log.stdout
     assert rekindle("delete", "by-hand", "-n", JOBS).returncode == 0

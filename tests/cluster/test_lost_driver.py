@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from functools import partial
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.cluster import api
 from tests.cluster.api import Application, until
+from tests.cluster.test_cli import rekindle
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed
 
@@ -51,6 +53,9 @@ def test_a_killed_driver_costs_what_was_not_stored(application, claim_template):
     ).apply()
     until("two partitions are stored", lambda: stored(app, "worked") >= 2, 240, tell=app.tell)
     time.sleep(HEARD_SECONDS)
+    shown = rekindle("describe", "chain", "-n", app.namespace).stdout
+    assert re.search(r"^numbers +\(source\) +█{4} +all 4 stored$", shown, re.MULTILINE), shown
+    assert re.search(r"^worked +numbers +[█▒]{4} +2 stored, 2 in progress$", shown, re.MULTILINE), shown
     app.kill_driver()
     app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
     app.wait_for("COMPLETED", "FAILED", seconds=240)
