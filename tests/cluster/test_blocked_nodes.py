@@ -24,17 +24,27 @@ SCRATCH_CLAIMS = {
     f"{CLAIM}.mount.readOnly": "false",
     "spark.kubernetes.legacy.useReadWriteOnceAccessMode": "true",
 }
-SPECULATION = {"enabled": True, "baselineRatio": 0.3, "baselineLowerBound": "2s", "blockSlowNodeDuration": "30s"}
+TASKS, BASELINE_RATIO = 120, 0.25
+SPECULATION = {
+    "enabled": True,
+    "baselineRatio": BASELINE_RATIO,
+    "baselineLowerBound": "2s",
+    "blockSlowNodeDuration": "30s",
+}
 
 
 @pytest.mark.requirement("S2-36", "S2-38", "S3-1", "S3-3", "S3-9")
 def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application):
-    """Its scratch space is a claim of its own, and so is the duplicate's."""
+    """Its scratch space is a claim of its own, and so is the duplicate's.
+
+    The node is well until there is a baseline: so a task is seen as soon as it is slow, which is when the metrics
+    server is asked what its pod uses.
+    """
     recycle_volumes()
     app = application(
         "slow-node",
         "spin.py",
-        "90",
+        str(TASKS),
         "0.7",
         executor={"instances": 3, "affinity": SPREAD},
         speculation=SPECULATION,
@@ -45,6 +55,7 @@ def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application)
     driver = app.driver()["spec"]["nodeName"]
     doomed = next(one for one in app.executors() if one["spec"]["nodeName"] != driver)
     sick = doomed["spec"]["nodeName"]
+    until("a baseline", lambda: app.log().count("Finished task") >= BASELINE_RATIO * TASKS, 120, tell=app.tell)
     with levers.slowed(sick, 0.1):
         [block] = until("a block", blocks, 120, tell=app.tell)
         assert (block["spec"]["node"], block["spec"]["applications"]) == (sick, [f"{app.namespace}/{app.name}"])
@@ -65,7 +76,7 @@ def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application)
     started = f"executor {number}, partition"  # as Spark says where a task starts
     assert started in before
     assert started not in after
-    assert len(app.said("ran")) == 90
+    assert len(app.said("ran")) == TASKS
     until("no block is left", lambda: not blocks() and not marked_nodes(), 60)
     reasons = {one["reason"] for one in app.events()}
     assert {"SlowNode", "ExecutorDrained", "DuplicateExecutorsMade"} <= reasons

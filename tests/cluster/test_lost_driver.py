@@ -54,7 +54,7 @@ def test_a_killed_driver_costs_what_was_not_stored(application, claim_template):
     until("two partitions are stored", lambda: stored(app, "worked") >= 2, 240, tell=app.tell)
     time.sleep(HEARD_SECONDS)
     shown = rekindle("describe", "chain", "-n", app.namespace).stdout
-    assert re.search(r"^numbers +\(source\) +█{4} +all 4 stored\b", shown, re.MULTILINE), shown
+    assert re.search(r"^numbers +numbers\.map +█{4} +all 4 stored\b", shown, re.MULTILINE), shown
     assert re.search(r"^worked +numbers +[█▒]{4} ", shown, re.MULTILINE), shown
     app.kill_driver()
     app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
