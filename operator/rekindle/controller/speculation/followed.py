@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rekindle.api.application_status import ApplicationState, SpeculationStatus
+from rekindle.api.application_status import ApplicationState, ApplicationStatus, SpeculationStatus
 from rekindle.api.settings import RekindleSettings
 from rekindle.api.spark_application import SparkApplication
 from rekindle.controller.clock import parse_time
@@ -33,6 +33,16 @@ _REFUSED_PAUSES = (30.0, 60.0, 120.0, 300.0)
 """Seconds after which what was refused is tried again: a quota, an admission, a place."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What an object says, which is never changed in place: a new one comes for each of its versions."""
+
+    body: Object
+    application: SparkApplication
+    settings: RekindleSettings
+    status: ApplicationStatus
+
+
 @dataclass
 class Memory:
     """Of one driver. It spares questions and words, and nothing depends on it.
@@ -46,6 +56,7 @@ class Memory:
         silent_since: since when, monotonic; 0: it answers.
         races_before: what had come of copies before it was followed.
         is_streaming: it runs a streaming query.
+        read: what the object of its application said when it was last read.
     """
 
     pod_uid: str
@@ -59,6 +70,7 @@ class Memory:
     not_before: dict[str, float] = field(default_factory=dict)
     refusals: dict[str, int] = field(default_factory=dict)
     made: dict[int, float] = field(default_factory=dict)
+    read: _Read | None = None
 
     @property
     def races(self) -> RaceCounts:
@@ -149,33 +161,36 @@ class RunningDrivers:
     def attend(self, key: Key) -> Followed | None:
         """The application as it is now; None where its driver is not, or no longer, to be asked for anything."""
         body = self._store.get(key)
-        read = self._read(body) if body is not None else None
-        if body is None or read is None or not read[1].asks_driver:
-            self._memories.pop(key, None)
-            return None
-        application, settings = read
-        info = read_status(body).driver_info
-        driver = self._pods.get(Key(key.namespace, info.pod_name))
-        if driver is None or uid_of(driver) != info.pod_uid:
+        read = self._read(key, body) if body is not None else None
+        driver = self._pods.get(Key(key.namespace, read.status.driver_info.pod_name)) if read is not None else None
+        if read is None or driver is None or uid_of(driver) != read.status.driver_info.pod_uid:
             self._memories.pop(key, None)
             return None
         memory = self._memories.get(key)
         if memory is None or memory.pod_uid != uid_of(driver):
-            memory = self._memories[key] = Memory(uid_of(driver), races_before(read_status(body).speculation))
-        return Followed(body, application, settings, driver, self.executors(body, driver), memory)
+            memory = self._memories[key] = Memory(uid_of(driver), races_before(read.status.speculation))
+        memory.read = read
+        executors = self.executors(read.body, driver)
+        return Followed(read.body, read.application, read.settings, driver, executors, memory)
 
     def executors(self, body: Object, driver: Object) -> list[Executor]:
         """Those that there are now."""
         namespace = str(body["metadata"]["namespace"])
         return executors_of(pods_of_driver(self._pods, namespace, uid_of(body), uid_of(driver)))
 
-    def _read(self, body: Object) -> tuple[SparkApplication, RekindleSettings] | None:
+    def _read(self, key: Key, body: Object) -> _Read | None:
+        """None where it does not run, or is not to be followed."""
+        memory = self._memories.get(key)
+        if memory is not None and memory.read is not None and memory.read.body is body:
+            return memory.read
         if "deletionTimestamp" in body["metadata"] or not is_running(body):
             return None
         read = self._specs.read(body)
         if read.application is None or read.settings is None or read.application.spec.workload != "Batch":
             return None
-        return read.application, read.settings
+        if not read.settings.asks_driver:
+            return None
+        return _Read(body, read.application, read.settings, read_status(body))
 
 
 def is_running(body: Object) -> bool:

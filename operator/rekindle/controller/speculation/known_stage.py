@@ -58,7 +58,8 @@ class KnownStage:
     def seen(self, stage: Stage, running: Iterable[Task], places: Places) -> SeenStage:
         """The stage with these tasks and those that have finished."""
         if self._part is None or not self._part.is_of(stage, self.finished, places.ever):
-            self._part, self._least = FinishedPart(stage, self.finished, places.ever), {}
+            blank = self._part.blank if self._part is not None else None
+            self._part, self._least = FinishedPart(stage, self.finished, places.ever, blank), {}
         return self._part.beside(running, stage, places.now)
 
     @property

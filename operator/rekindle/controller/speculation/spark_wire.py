@@ -6,11 +6,22 @@ bounded before anything is parsed: 16 MiB of `{},{},{},...` would become half a 
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cache
 from http import HTTPStatus
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    TypeAdapter,
+    ValidationError,
+)
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
@@ -134,6 +145,19 @@ def entries(body: bytes | bytearray, kind: type[_Entry], most: int) -> list[_Ent
     """The first `most` entries of a JSON list. Raises Unusable."""
     if sum(body.count(mark) for mark in (b",", b"[", b"{")) > _MOST_VALUES:
         raise Unusable(f"the answer is too large: it has more than {_MOST_VALUES} values")
+    with suppress(ValidationError):
+        return _all_of(kind).validate_json(body)[:most]
+    return _one_by_one(body, kind, most)
+
+
+@cache
+def _all_of(kind: type[_Entry]) -> TypeAdapter[list[_Entry]]:
+    """Reads a list at once, and makes no objects of what is passed over."""
+    return TypeAdapter(Annotated[list[kind], FailFast()])  # type: ignore[arg-type, valid-type]
+
+
+def _one_by_one(body: bytes | bytearray, kind: type[_Entry], most: int) -> list[_Entry]:
+    """The same of an answer with which something is wrong: what it is, or that it is beyond the first `most`."""
     try:
         found = from_json(body, allow_inf_nan=False)
     except ValueError as error:

@@ -55,12 +55,21 @@ class FinishedPart:
     Of several tasks of a partition the first counts. `told` is given as it is: the same list is the same tasks.
     """
 
-    def __init__(self, stage: Stage, told: Sequence[Task], nodes: Mapping[str, str]) -> None:
+    def __init__(
+        self, stage: Stage, told: Sequence[Task], nodes: Mapping[str, str], blank: ExecutionJobVertex | None = None
+    ) -> None:
+        """`blank`: what `FinishedPart.blank` of the same stage was, so that it need not be made again."""
         self._told, self._nodes = told, dict(nodes)
-        self._vertex = ExecutionJobVertex.create(JobVertex(f"stage {stage.key}", stage.tasks))
+        if blank is None or blank.parallelism != stage.tasks:
+            blank = ExecutionJobVertex.create(JobVertex(f"stage {stage.key}", stage.tasks))
+        self.blank = blank
+        """The stage before any of its tasks. It is shared, and never changed."""
+
         self._tasks: dict[ExecutionAttemptID, Task] = {}
         self._first_end: dict[int, float] = {}
         kept = _each_once(told, stage)
+        changing = _with_new(blank.tasks, {task.index for task in kept})
+        self._vertex = ExecutionJobVertex(blank.job_vertex, changing, blank.pending.copy())
         for task in sorted(kept, key=lambda one: (ended_at(one), one.attempt)):
             if not self._vertex.tasks[task.index].is_finished:
                 execution = _deployed(self._vertex, task, nodes, task.input_bytes)
@@ -93,24 +102,26 @@ class FinishedPart:
             launched[task.index] = max(task.launched_at, launched.get(task.index, 0.0))
         if any(at > self._first_end.get(index, math.inf) for index, at in launched.items()):
             left = [one for one in self._told if launched.get(one.index, 0.0) <= ended_at(one)]
-            return FinishedPart(stage, left, self._nodes).beside(running, stage, nodes)
-        vertex = self._with_new(launched)
+            return FinishedPart(stage, left, self._nodes, self.blank).beside(running, stage, nodes)
+        there = self._vertex
+        tasks = _with_new(there.tasks, launched)
+        vertex = ExecutionJobVertex(
+            there.job_vertex, tasks, there.pending.copy(), there.finished, there.finishing_order
+        )
         told = self._tasks.copy()
         for task in sorted(live, key=lambda one: (one.launched_at, one.attempt)):
             if not vertex.tasks[task.index].is_finished:
                 told[_deployed(vertex, task, nodes, _to_read(task, self._input)).attempt_id] = task
         return SeenStage(vertex, told, self._typical)
 
-    def _with_new(self, subtasks: Iterable[int]) -> ExecutionJobVertex:
-        """Its vertex, in which these subtasks may change where they have not finished; the others are shared."""
-        tasks = list(self._vertex.tasks)
-        for subtask in subtasks:
-            if not tasks[subtask].is_finished:
-                tasks[subtask] = ExecutionVertex(tasks[subtask].id, 0.0)
-        there = self._vertex
-        return ExecutionJobVertex(
-            there.job_vertex, tuple(tasks), there.pending.copy(), there.finished, there.finishing_order
-        )
+
+def _with_new(tasks: Sequence[ExecutionVertex], subtasks: Iterable[int]) -> tuple[ExecutionVertex, ...]:
+    """Of these subtasks those that have not finished are new, so that they may change; all others are shared."""
+    found = list(tasks)
+    for subtask in subtasks:
+        if not found[subtask].is_finished:
+            found[subtask] = ExecutionVertex(found[subtask].id, 0.0)
+    return tuple(found)
 
 
 def seen_stage(stage: Stage, finished: Sequence[Task], running: Iterable[Task], nodes: Mapping[str, str]) -> SeenStage:

@@ -1,6 +1,8 @@
 """What is in the JSON of a driver: wrong, hostile or merely long."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rekindle.controller.speculation import spark_wire as module
 from rekindle.controller.speculation.spark_wire import Unusable, WireStage, WireTask, ahead, entries, one_line
@@ -95,6 +97,24 @@ def test_a_number_of_thousands_of_digits_is_too_large_for_every_field():
 
 def test_what_comes_after_the_last_entry_that_is_taken_is_not_read():
     assert len(entries(b"[%s, %s, 5]" % (TASK, TASK), WireTask, 2)) == 2
+
+
+def outcome(read, body: bytes) -> object:
+    try:
+        return read(body, WireTask, 2)
+    except Unusable as error:
+        return str(error)
+
+
+@given(
+    st.lists(st.sampled_from([TASK, TASK.replace(b"SUCCESS", b"RUNNING"), b"5", b'{"index": 5}']), max_size=3),
+    st.integers(0, len(TASK)),
+    st.sampled_from([b"", b"-", b"[", b'"', b",", b"0", b"null", b"\xff"]),
+)
+def test_an_answer_is_read_at_once_as_it_is_one_by_one(items, place, put):
+    body = b"[%s]" % b", ".join(items)
+    body = body[:place] + put + body[place:]
+    assert outcome(entries, body) == outcome(module._one_by_one, body)
 
 
 def test_a_name_of_any_length_is_cut_and_made_plain():

@@ -217,3 +217,27 @@ def test_what_was_made_of_the_finished_ones_is_not_changed_by_what_runs_beside_t
     assert part.is_of(stage, finished, NODES)
     assert not part.is_of(stage, list(finished), NODES)
     assert not part.is_of(stage, finished, {**NODES, "7": "n7"})
+
+
+@given(st.lists(ATTEMPTS, max_size=12), st.lists(ATTEMPTS, max_size=12))
+def test_two_that_share_what_has_not_begun_do_not_change_each_other(attempts, others):
+    first, second = ([told for one in some if not (told := one.task(40.0)).running] for some in (attempts, others))
+    stage = Stage(StageKey(3, 1), "count at main.py:7", 6, 0, 0, 0, 0.0)
+    part = FinishedPart(stage, first, NODES)
+    later = FinishedPart(stage, second, NODES, part.blank)
+    later.beside([one.task(40.0) for one in attempts if one.task(40.0).running], stage, NODES)
+    for shared, told in ((part, first), (later, second)):
+        alone = FinishedPart(stage, told, NODES)
+        assert (states(shared.alone), shared.alone.tasks) == (states(alone.alone), alone.alone.tasks)
+        assert shared.alone.vertex.pending == alone.alone.vertex.pending
+        assert shared.alone.vertex.finished == alone.alone.vertex.finished
+        done = len(alone.alone.vertex.finished)
+        assert shared.alone.vertex.finishing_order.typical(done) == alone.alone.vertex.finishing_order.typical(done)
+    assert part.blank.pending == set(range(6))
+
+
+def test_a_stage_of_another_size_shares_nothing():
+    small, large = (Stage(StageKey(3, 1), "count at main.py:7", tasks, 0, 0, 0, 0.0) for tasks in (2, 3))
+    part = FinishedPart(small, [], NODES)
+    assert FinishedPart(large, [], NODES, part.blank).alone.vertex.parallelism == 3
+    assert FinishedPart(small, [], NODES, part.blank).blank is part.blank
