@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -20,9 +20,10 @@ def removing(find: Callable[[], Iterable[Path]], *, once: bool = False) -> Itera
 
     def remove() -> None:
         while not over.wait(_LOOK_SECONDS) and not (once and removed.is_set()):
-            for file in find():
-                file.unlink(missing_ok=True)
-                removed.set()
+            with suppress(FileNotFoundError):  # a folder that went while it was looked through
+                for file in find():
+                    file.unlink(missing_ok=True)
+                    removed.set()
 
     thread = threading.Thread(target=remove)
     thread.start()
