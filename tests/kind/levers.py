@@ -6,6 +6,7 @@ the test fails. Nodes are named as Kubernetes names them, which is how Docker na
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -140,6 +141,20 @@ def killed(node: str) -> Iterator[None]:
         yield
     finally:
         bring_back(node)
+
+
+@contextmanager
+def gone(node: str) -> Iterator[None]:
+    """Dead, and its Node deleted, as a cloud's controller does where a machine is no more."""
+    before = json.loads(kubectl("get", "node", node, "-o", "json"))
+    kept = {name: before["metadata"].get(name) for name in ("name", "labels", "annotations")}
+    same = {"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": before["spec"]}
+    with killed(node):
+        kubectl("delete", "node", node)
+        try:
+            yield
+        finally:  # with the addresses of its pods; a kubelet that starts takes the Node that it finds
+            kubectl("apply", "-f", "-", text=json.dumps(same))
 
 
 @contextmanager
