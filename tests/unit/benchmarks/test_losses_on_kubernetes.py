@@ -1,0 +1,41 @@
+"""The table of what losses cost, from handmade runs; the application that is measured is one that is accepted."""
+
+from __future__ import annotations
+
+from benchmarks.losses_on_kubernetes import make_parser, manifest, table
+from benchmarks.results import Run
+from rekindle.api.spark_application import SparkApplication
+
+
+def run(contender: str, seconds: float, since: float, rerun: float = 0.0) -> Run:
+    return Run(contender, 1, seconds, details={"since": since, "rerun": rerun})
+
+
+def test_both_ratios_are_of_the_same_loss_at_the_same_time():
+    found = [
+        Run("undisturbed", 1, 100.0),
+        run("anew node 75", 200.0, 120.0, 225.0),
+        run("rekindle node 75", 150.0, 30.0, 12.0),
+        run("anew driver 75", 1.0, 1.0),
+    ]
+    lines = [line.split(" | ") for line in table(found, ["node"], [75]).splitlines()]
+    assert lines[2][:2] == ["| undisturbed", "100"]
+    assert lines[3][:6] == ["| anew node 75", "200", "1.00", "120", "1.00", "225"]
+    assert lines[4][:6] == ["| rekindle node 75", "150", "0.75", "30.0", "0.25", "12.0"]
+    assert len(lines) == 5
+
+
+def test_a_run_that_went_wrong_counts_nowhere():
+    found = [run("anew driver 50", 200.0, 120.0), Run("rekindle driver 50", 1, error="it is FAILED")]
+    last = table(found, ["driver"], [50]).splitlines()[-1]
+    assert last.startswith("| rekindle driver 50 | – | – | – | – |")
+
+
+def test_the_application_is_one_that_is_accepted():
+    spec = SparkApplication.model_validate(manifest("spark:none", ["12", "10", "keep"], 2)).spec
+    assert (spec.recovery.volumes, spec.arguments) == (2, ["12", "10", "keep"])
+
+
+def test_each_loss_is_measured_unless_told():
+    assert make_parser().parse_args([]).lost == ["driver", "node", "volume"]
+    assert make_parser().parse_args(["--lost", "node"]).lost == ["node"]
