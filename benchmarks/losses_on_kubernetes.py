@@ -22,7 +22,7 @@ that it takes undisturbed something is lost:
 seconds: from when the operator says RUNNING for the first time to COMPLETED, as seen every 0.2 s. since: from the loss
 to COMPLETED, which a pipeline's earlier hours do not dilute. rerun: task-seconds of tasks that ran again. noticed, next
 driver, first task: seconds from the loss until the operator had taken the driver for lost, until the next one ran, and
-until its first task began.
+until its first task that makes a result began: of a stage that shuffles, after all of its map side.
 
 Results go to .build/bench/losses_on_kubernetes.json. Nothing is left behind but Rekindle and a ConfigMap.
 
@@ -44,18 +44,17 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.bench import interleaved
-from benchmarks.on_kubernetes.command_line import positive, say, show
+from benchmarks.on_kubernetes.command_line import exit_code, percent, positive, say, show
 from benchmarks.on_kubernetes.installed import installed
 from benchmarks.results import ResultsFile, Run, markdown, ratio, spread
 from rekindle.controller.resources import Object
 from tests.cluster import api, operators
 from tests.cluster.api import SPREAD, Application, items, until
 from tests.cluster.deployment import JOBS
-from tests.kind import levers
+from tests.kind import levers, storage
 from tests.kind.cluster import why_unhealthy
 from tests.kind.kubectl import given_kubeconfig
 from tests.kind.processes import Failed
-from tests.kind.storage import CLASS, lose_volume, recycle_volumes, restore_volume
 
 _FOLDER = Path(__file__).resolve().parents[1] / ".build" / "bench"
 _PROGRAM = Path(__file__).with_name("on_kubernetes") / "pipelines" / "four_stages.py"
@@ -69,7 +68,7 @@ _LOSSES = ("driver", "node", "volume")
 def manifest(image: str, words: Sequence[str], volumes: int = 1) -> Object:
     """The application. Its driver is followed by another at once."""
     pod = {"memory": "600m", "coreRequest": "100m", "configMaps": [{"name": _PROGRAMS, "path": "/app"}]}
-    storage = {"claimTemplate": {"storageClassName": CLASS, "resources": {"requests": {"storage": "1Gi"}}}}
+    claim = {"storageClassName": storage.CLASS, "resources": {"requests": {"storage": "1Gi"}}}
     spec = {
         "type": "Python",
         "sparkVersion": version("pyspark"),
@@ -78,7 +77,7 @@ def manifest(image: str, words: Sequence[str], volumes: int = 1) -> Object:
         "mainApplicationFile": f"local:///app/{_PROGRAM.name}",
         "arguments": list(words),
         "restartPolicy": {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 1},
-        "recovery": {"storage": storage, "volumes": volumes},
+        "recovery": {"storage": {"claimTemplate": claim}, "volumes": volumes},
         "driver": {**pod, "cores": 1, "serviceAccount": "spark"},
         "executor": {**pod, "cores": 1, "instances": _EXECUTORS, "affinity": SPREAD},
     }
@@ -90,7 +89,7 @@ def run_once(image: str, options: argparse.Namespace, contender: str, loss: tupl
     """One run; `loss`: what is lost, and seconds after it runs. AssertionError or Failed where it does not end well."""
     kept = not contender.startswith("anew")
     volumes = 2 if kept and loss is not None and loss[0] == "volume" else 1
-    recycle_volumes()
+    storage.recycle_volumes()
     words = (str(options.tasks), str(options.seconds), "keep" if kept else "anew")
     app = Application(manifest(image, words, volumes))
     _clear(app)
@@ -100,20 +99,19 @@ def run_once(image: str, options: argparse.Namespace, contender: str, loss: tupl
             began = time.time()
             app.wait_until("its executors", _has_executors, _START_SECONDS)
         if loss is None:
-            return _ended(app, options, contender, began, {})
+            return Run(contender, 0, _ended(app, options.deadline) - began, details={"rerun": _rerun(app)})
         what, after = loss
-        time.sleep(max(0.0, began + after - time.time()))
+        time.sleep(max(0.0, began + after - time.time()))  # its executors may have taken longer to come
         say(f"  the {what} is lost")
         lost = time.time()
         with _lost(app, what):
             phases = _phases(app, lost)
-            run = _ended(app, options, contender, began, phases)
+            ended = _ended(app, options.deadline)
         (drivers,) = app.said("drivers")
         if (first := drivers[-1]["firstTask"]) is not None:
             phases["first task"] = first - lost
-        rerun = run.details["rerun"] if kept else after * _EXECUTORS  # who starts over makes all again that there was
-        details = {**phases, "since": began + run.seconds - lost, "rerun": rerun}
-        return Run(contender, 0, run.seconds, details=details)
+        rerun = _rerun(app) if kept else after * _EXECUTORS  # who starts over makes all again that there was
+        return Run(contender, 0, ended - began, details={**phases, "since": ended - lost, "rerun": rerun})
     finally:
         _clear(app)
 
@@ -135,12 +133,8 @@ def _lost(app: Application, what: str) -> Iterator[None]:
             yield
     else:
         claims = sorted(app.claims(), key=lambda claim: str(claim["metadata"]["name"]))
-        volume = claims[-1]["spec"]["volumeName"]  # the first has the journal
-        lose_volume(volume)
-        try:
+        with storage.lost(claims[-1]["spec"]["volumeName"]):  # the first has the journal
             yield
-        finally:
-            restore_volume(volume)
 
 
 def _phases(app: Application, lost: float) -> dict[str, float]:
@@ -151,14 +145,18 @@ def _phases(app: Application, lost: float) -> dict[str, float]:
     return {"noticed": noticed, "next driver": time.time() - lost}
 
 
-def _ended(app: Application, options: argparse.Namespace, contender: str, began: float, known: dict[str, float]) -> Run:
-    app.wait_for("COMPLETED", "FAILED", seconds=options.deadline)
-    seconds = time.time() - began
-    if app.state != "COMPLETED":
-        raise Failed(f"it is {app.state}: {app.tell()}")
+def _ended(app: Application, deadline: float) -> float:
+    """When it was seen to be complete. Raises Failed where it is not."""
+    state, ended = app.wait_for("COMPLETED", "FAILED", seconds=deadline), time.time()
+    if state != "COMPLETED":
+        raise Failed(f"it is {state}: {app.tell()}")
+    return ended
+
+
+def _rerun(app: Application) -> float:
+    """Task-seconds of tasks that ran again, as its last driver says."""
     (report,) = app.said("report")
-    rerun = float(report["spent"]["rerunTaskSeconds"])
-    return Run(contender, 0, seconds, details={**known, "rerun": rerun})
+    return float(report["spent"]["rerunTaskSeconds"])
 
 
 def _clear(app: Application) -> None:
@@ -233,7 +231,7 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="WHAT",
         help=f"of {', '.join(_LOSSES)} (default: each)",
     )
-    add("--at", nargs="+", type=positive, default=[25, 50, 75], metavar="PERCENT", help="(default: 25 50 75)")
+    add("--at", nargs="+", type=percent, default=[25, 50, 75], metavar="PERCENT", help="(default: 25 50 75)")
     add("--rounds", type=positive, default=1, help="how often each contender runs (default: %(default)s)")
     add("--tasks", type=positive, default=12, help="of each stage (default: %(default)s)")
     add("--seconds", type=positive, default=10, help="that a task takes (default: %(default)s)")
@@ -252,12 +250,8 @@ def main() -> int:
         return 2
     try:
         found = measure(options)
-    except KeyboardInterrupt:
-        say("interrupted; the application is removed")
-        return 130
-    except Failed as error:
-        print(f"losses_on_kubernetes.py: {error}", file=sys.stderr)
-        return 1
+    except (KeyboardInterrupt, Failed) as error:
+        return exit_code(error, "the application is removed")
     return show(found, table(found, options.lost, options.at), options.markdown)
 
 

@@ -64,7 +64,7 @@ from benchmarks.bench import interleaved
 from benchmarks.data import tpch_data
 from benchmarks.on_kubernetes.apps.work import steps_per_second
 from benchmarks.on_kubernetes.beside_slow_node import PREFIX, Bench, run_once
-from benchmarks.on_kubernetes.command_line import positive, say, show
+from benchmarks.on_kubernetes.command_line import exit_code, positive, say, show
 from benchmarks.on_kubernetes.contenders import (
     CONTENDERS,
     HOLD,
@@ -224,12 +224,8 @@ def main() -> int:
         return 2
     try:
         found = measure(options, names)
-    except KeyboardInterrupt:
-        say("interrupted; all is as it was")
-        return 130
-    except Failed as error:
-        print(f"slow_node_on_kubernetes.py: {error}", file=sys.stderr)
-        return 1
+    except (KeyboardInterrupt, Failed) as error:
+        return exit_code(error, "all is as it was")
     scenario = SCENARIOS[options.scenario]
     title = f"### {options.scenario}: {scenario.title}\n\n"
     return show(found, table(found, names, scenario.reference), options.markdown, title)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import sys
 import time
@@ -35,11 +36,28 @@ def positive(text: str) -> int:
     return number
 
 
-def exit_code(error: BaseException) -> int:
-    """What an error means to who called; one that nobody foresaw is raised again."""
+def percent(text: str) -> int:
+    """A share that is neither nothing nor all. ArgumentTypeError otherwise."""
+    try:
+        number = positive(text)
+    except ValueError:
+        number = 0
+    if not 1 <= number <= 99:
+        raise argparse.ArgumentTypeError(f"{text}: a whole number from 1 to 99 is needed")
+    return number
+
+
+def exit_code(error: BaseException, interrupted: str | None = None) -> int:
+    """What an error means to who called; one that nobody foresaw is raised again.
+
+    Args:
+        interrupted: what is said where it is an interruption.
+    """
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, KeyboardInterrupt | asyncio.CancelledError):
+        if interrupted is not None:
+            say(f"interrupted; {interrupted}")
         return 130 if isinstance(error, KeyboardInterrupt) else 143
     if not isinstance(error, Failed | KubeError):
         raise error

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.cluster.api import Object
 from tests.cluster.test_lost_driver import PARTITIONS
+from tests.kind import storage
 from tests.kind.kubectl import given_kubeconfig
-from tests.kind.storage import lose_volume, restore_volume
 
 pytestmark = pytest.mark.timeout(500)
-
-
-@pytest.fixture
-def lost_volumes() -> Iterator[list[str]]:
-    """Names of volumes that are to be there again afterwards."""
-    assert given_kubeconfig() is None, "volumes are taken away, which needs a cluster of its own"
-    names: list[str] = []
-    yield names
-    for name in names:
-        restore_volume(name)
 
 
 def finished(status: Object, stage: str) -> int:
@@ -31,8 +19,9 @@ def finished(status: Object, stage: str) -> int:
 
 
 @pytest.mark.requirement("S6-1", "S7-2", "S7-4", "S7-9", "S7-14")
-def test_a_lost_volume_costs_what_was_on_it(application, claim_template, lost_volumes):
+def test_a_lost_volume_costs_what_was_on_it(application, claim_template):
     """All of the first stage is stored, on two volumes, and the first two partitions of the second, one on each."""
+    assert given_kubeconfig() is None, "a volume is taken away, which needs a cluster of its own"
     app = application(
         "volume",
         "chain.py",
@@ -44,10 +33,9 @@ def test_a_lost_volume_costs_what_was_on_it(application, claim_template, lost_vo
     ).apply()
     app.wait_until("the operator knows of two partitions", lambda status: finished(status, "worked") == 2, 240)
     [claim] = [one for one in app.claims() if one["metadata"]["name"].endswith("-store-1")]
-    lost_volumes.append(claim["spec"]["volumeName"])
-    lose_volume(claim["spec"]["volumeName"])
-    app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
-    app.wait_for("COMPLETED", "FAILED", seconds=300)
+    with storage.lost(claim["spec"]["volumeName"]):
+        app.wait_until("the second attempt", lambda status: status.get("attempt") == 2)
+        app.wait_for("COMPLETED", "FAILED", seconds=300)
     assert app.state == "COMPLETED", app.tell()
     assert "VolumeLost" in app.reasons
     assert app.said("right") == [True]

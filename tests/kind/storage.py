@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,16 @@ def recycle_volumes(is_used: Callable[[str], bool] = lambda claim: False) -> lis
     return released
 
 
-def lose_volume(name: str) -> None:
-    """Take a volume away from under its claim, which is `Lost` then; `restore_volume` makes it anew."""
-    kubectl("delete", "persistentvolume", name, "--wait=false")
-    kubectl("patch", "persistentvolume", name, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
-
-
-def restore_volume(name: str) -> None:
-    """Make a volume that was lost anew, empty."""
-    _empty(host_folder() / name)
-    kubectl("apply", "-f", "-", text=json.dumps(_volume(name)))
+@contextmanager
+def lost(name: str) -> Iterator[None]:
+    """A volume taken away from under its claim, which is `Lost` then; afterwards it is made anew, empty."""
+    try:
+        kubectl("delete", "persistentvolume", name, "--wait=false")
+        kubectl("patch", "persistentvolume", name, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+        yield
+    finally:
+        _empty(host_folder() / name)
+        kubectl("apply", "-f", "-", text=json.dumps(_volume(name)))
 
 
 def _volume(name: str) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.losses_on_kubernetes import make_parser, manifest, table
 from benchmarks.results import Run
 from rekindle.api.spark_application import SparkApplication
@@ -39,3 +41,11 @@ def test_the_application_is_one_that_is_accepted():
 def test_each_loss_is_measured_unless_told():
     assert make_parser().parse_args([]).lost == ["driver", "node", "volume"]
     assert make_parser().parse_args(["--lost", "node"]).lost == ["node"]
+
+
+@pytest.mark.parametrize("share", ["0", "100", "half"])
+def test_nothing_can_be_lost_before_the_start_or_after_the_end(share, capsys):
+    with pytest.raises(SystemExit) as ended:
+        make_parser().parse_args(["--at", share])
+    assert ended.value.code == 2
+    assert f"--at: {share}: a whole number from 1 to 99 is needed" in capsys.readouterr().err
