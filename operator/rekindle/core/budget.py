@@ -10,21 +10,25 @@ from rekindle.core.options import FailoverOptions
 
 
 class FailureBudget:
-    """Counts failures. Lost infrastructure is not held against a task, only against the job."""
+    """Counts failures. Lost infrastructure is not held against a task, only against the job.
+
+    Attributes:
+        options: the bounds, as they were told last.
+    """
 
     def __init__(self, options: FailoverOptions) -> None:
-        self._options = options
+        self.options = options
         self._by_task: Counter[ExecutionVertexID] = Counter()
         self._total = 0
 
     def set_options(self, options: FailoverOptions) -> None:
         """The bounds from now on; what was counted stays."""
-        self._options = options
+        self.options = options
 
     def record(self, vertex_id: ExecutionVertexID, kind: FailureKind) -> str | None:
         """Count a failure; returns why the job fails when it is one too many."""
         self._total += 1
-        per_task, in_total = self._options.max_failures_per_task, self._options.max_total_failures
+        per_task, in_total = self.options.max_failures_per_task, self.options.max_total_failures
         if kind is not FailureKind.INFRASTRUCTURE:
             self._by_task[vertex_id] += 1
             if self._by_task[vertex_id] > per_task:

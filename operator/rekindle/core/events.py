@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.core.job_graph import JobEdge, JobGraph, JobVertex
 from rekindle.core.options import BlocklistOptions, FailoverOptions, SpeculationOptions
 from rekindle.core.records import decode, encode
 
@@ -60,6 +61,25 @@ class OptionsGiven:
     failover: FailoverOptions
     blocklist: BlocklistOptions
     speculative: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JobGraphChanged:
+    """The job's vertices and exchanges from now on: a new driver has another pipeline, and nothing runs yet."""
+
+    vertices: tuple[JobVertex, ...]
+    edges: tuple[JobEdge, ...]
+
+    def __post_init__(self) -> None:
+        self.job_graph("")
+
+    @classmethod
+    def to(cls, graph: JobGraph) -> JobGraphChanged:
+        return cls(graph.vertices, graph.edges)
+
+    def job_graph(self, name: str) -> JobGraph:
+        """Raises ValueError where it is none."""
+        return JobGraph(name, self.vertices, self.edges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +196,7 @@ class Tick:
 Event = (
     JobSubmitted
     | OptionsGiven
+    | JobGraphChanged
     | NodesChanged
     | AttemptDeployed
     | AttemptFinished
@@ -196,6 +217,7 @@ EVENT_TYPES: dict[str, type[Event]] = {
     for event in (
         JobSubmitted,
         OptionsGiven,
+        JobGraphChanged,
         NodesChanged,
         AttemptDeployed,
         AttemptFinished,

@@ -78,10 +78,11 @@ class ExecutionJobVertex:
     finishing_order: FinishingOrder = field(default_factory=FinishingOrder)
 
     @classmethod
-    def create(cls, vertex: JobVertex) -> ExecutionJobVertex:
-        subtasks = range(vertex.parallelism)
-        tasks = tuple(ExecutionVertex(ExecutionVertexID(vertex.name, subtask), 0.0) for subtask in subtasks)
-        return cls(vertex, tasks, pending=set(subtasks))
+    def create(cls, vertex: JobVertex, version: int = 1, attempt: int = 0) -> ExecutionJobVertex:
+        """All subtasks wait; `attempt` is the number of their first ones."""
+        ids = [ExecutionVertexID(vertex.name, subtask) for subtask in range(vertex.parallelism)]
+        tasks = tuple(ExecutionVertex(one, 0.0, version, attempt) for one in ids)
+        return cls(vertex, tasks, pending=set(range(vertex.parallelism)))
 
     @property
     def parallelism(self) -> int:
@@ -104,6 +105,11 @@ class ExecutionJobVertex:
     def waiting_again(self) -> set[int]:
         """Pending subtasks that were reset: somebody may have read what they made before."""
         return {subtask for subtask in self.pending if self.tasks[subtask].version > 1}
+
+    def created(self, now: float) -> None:
+        """None of its subtasks has begun: this is when their first executions were created."""
+        for task in self.tasks:
+            task.put(replace(task.representative, created_at=now))
 
     def schedule(self, subtask: int) -> Execution:
         """Its one CREATED execution becomes SCHEDULED."""
@@ -137,8 +143,8 @@ class ExecutionJobVertex:
 class ExecutionVertices:
     """All job vertices of a job at run time, in topological order."""
 
-    def __init__(self, vertices: Iterable[JobVertex]) -> None:
-        self._by_name = {vertex.name: ExecutionJobVertex.create(vertex) for vertex in vertices}
+    def __init__(self, vertices: Iterable[ExecutionJobVertex]) -> None:
+        self._by_name = {vertex.job_vertex.name: vertex for vertex in vertices}
 
     def __getitem__(self, name: str) -> ExecutionJobVertex:
         return self._by_name[name]
@@ -149,8 +155,7 @@ class ExecutionVertices:
     def created(self, now: float) -> None:
         """The job begins: this is when the first executions were created."""
         for vertex in self:
-            for task in vertex.tasks:
-                task.put(replace(task.representative, created_at=now))
+            vertex.created(now)
 
     def task(self, vertex_id: ExecutionVertexID) -> ExecutionVertex:
         """Raises KeyError for an id that is not of this job."""

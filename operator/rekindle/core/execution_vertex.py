@@ -21,10 +21,10 @@ class ExecutionVertex:
 
     __slots__ = ("_current", "_next_attempt", "_past", "id", "version")
 
-    def __init__(self, vertex_id: ExecutionVertexID, created_at: float) -> None:
+    def __init__(self, vertex_id: ExecutionVertexID, created_at: float, version: int = 1, attempt: int = 0) -> None:
         self.id = vertex_id
-        self.version = 1
-        self._next_attempt = 0
+        self.version = version
+        self._next_attempt = attempt
         self._current: dict[int, Execution] = {}  # [attempt -> execution], oldest first
         self._past: dict[int, Execution] = {}  # the same, of this version, no longer current
         self.create(created_at, speculative=False)
@@ -45,6 +45,11 @@ class ExecutionVertex:
     def has_siblings(self) -> bool:
         """Whether there is more than one current execution."""
         return len(self._current) > 1
+
+    @property
+    def next_attempt(self) -> int:
+        """The number of the attempt that is created next."""
+        return self._next_attempt
 
     @property
     def live(self) -> tuple[Execution, ...]:

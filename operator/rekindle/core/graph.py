@@ -21,6 +21,7 @@ from rekindle.core.execution import Execution, ExecutionState
 from rekindle.core.execution_job_vertex import ExecutionJobVertex
 from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.failover import FailoverStrategy
+from rekindle.core.graph_change import change_graph
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.invariants import check
 from rekindle.core.inventory import JobInventory, restore, take_inventory
@@ -32,7 +33,7 @@ from rekindle.core.options import BlocklistOptions, FailoverOptions, Speculation
 from rekindle.core.progress import Progress
 from rekindle.core.slow_nodes import SlowNodeHandler
 
-_HEARD_WHEN_FAILED = (ev.OptionsGiven, ev.PartitionsLost, ev.DriverLost, ev.RerunRequested)
+_HEARD_WHEN_FAILED = (ev.OptionsGiven, ev.JobGraphChanged, ev.PartitionsLost, ev.DriverLost, ev.RerunRequested)
 """What a driver that tries again after a failure begins with."""
 
 
@@ -50,14 +51,16 @@ class ExecutionGraph:
         failover: FailoverOptions,
         blocklist: BlocklistOptions,
     ) -> None:
-        self.job_graph = job_graph
-        self._state = JobState.create(job_graph, speculation, failover, blocklist)
-        self._progress = Progress(self._state)
-        attempts, losses = AttemptHandler(self._state), LossHandler(self._state)
-        slow_nodes = SlowNodeHandler(self._state)
+        self._set(JobState.create(job_graph, speculation, failover, blocklist))
+
+    def _set(self, state: JobState) -> None:
+        self._state = state
+        self._progress = Progress(state)
+        attempts, losses, slow_nodes = AttemptHandler(state), LossHandler(state), SlowNodeHandler(state)
         self._handlers: dict[type[ev.Event], Callable[[Any, float], list[Action]]] = {
             ev.JobSubmitted: self._job_submitted,
             ev.OptionsGiven: self._options_given,
+            ev.JobGraphChanged: self._job_graph_changed,
             ev.AttemptDeployed: attempts.deployed,
             ev.AttemptFinished: attempts.finished,
             ev.AttemptFailed: attempts.failed,
@@ -75,11 +78,11 @@ class ExecutionGraph:
 
     def handle(self, event: ev.Event, now: float) -> list[Action]:
         """Take in what happened; returns what is to be done about it, in order."""
-        state = self._state
-        if state.failed and not isinstance(event, _HEARD_WHEN_FAILED):
+        if self._state.failed and not isinstance(event, _HEARD_WHEN_FAILED):
             return []
-        actions = state.blocklist.expire(now)
+        actions = self._state.blocklist.expire(now)
         actions += self._handlers[type(event)](event, now)
+        state = self._state
         if state.changed and state.submitted and not state.failed:
             actions += self._progress.advance()
         return actions
@@ -93,6 +96,11 @@ class ExecutionGraph:
     def _options_given(self, event: ev.OptionsGiven, now: float) -> list[Action]:
         self._state.set_options(event.speculation, event.failover, event.blocklist, event.speculative)
         return []
+
+    def _job_graph_changed(self, event: ev.JobGraphChanged, now: float) -> list[Action]:
+        state, actions = change_graph(self._state, event.job_graph(self.job_graph.name), now)
+        self._set(state)
+        return actions
 
     def restore(self, inventory: JobInventory) -> None:
         """Bring a job that has not begun to where the inventory says it is; raises ValueError where it is another's."""
@@ -143,6 +151,11 @@ class ExecutionGraph:
         return tuple(sorted({ExecutionVertexID(edge.consumer, one) for edge in held for one in held[edge]}))
 
     # -- views of the job ------------------------------------------------------------------------------
+
+    @property
+    def job_graph(self) -> JobGraph:
+        """As it is now."""
+        return self._state.job_graph
 
     @property
     def is_done(self) -> bool:

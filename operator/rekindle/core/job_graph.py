@@ -123,6 +123,14 @@ class JobGraph:
         """The result of `name`, once for each consumer."""
         return self._outputs[name]
 
+    def same_shape(self, other: JobGraph) -> bool:
+        """Whether the same events mean the same to both: who may be copied is told by events."""
+        return self._shape() == other._shape()
+
+    def _shape(self) -> tuple[object, ...]:
+        vertices = tuple((one.name, one.parallelism, one.deterministic) for one in self.vertices)
+        return vertices, tuple(self.edges)
+
     def is_stored(self, name: str) -> bool:
         """Whether what `name` writes outlives driver and executors: all its exchanges are BLOCKING."""
         return all(edge.kind.is_stored for edge in self._outputs[name])

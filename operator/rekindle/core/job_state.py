@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rekindle.core.actions import Action, Cancel, Fail
 from rekindle.core.blocklist import Blocklist
 from rekindle.core.budget import FailureBudget
 from rekindle.core.execution import ExecutionState
-from rekindle.core.execution_job_vertex import ExecutionVertices
+from rekindle.core.execution_job_vertex import ExecutionJobVertex, ExecutionVertices
 from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.failover import FailoverStrategy, RestartAllStrategy, RestartPipelinedRegionStrategy
 from rekindle.core.ids import ExecutionAttemptID
@@ -25,7 +25,7 @@ from rekindle.core.sparing import DigestSparing
 
 @dataclass
 class JobState:
-    """The parts, and five facts.
+    """The parts, and some facts.
 
     Attributes:
         speculative: job vertices that may be copied.
@@ -33,6 +33,7 @@ class JobState:
         failed: Fail was told; only a new driver changes anything.
         told_finish: Finish was told, and nothing was lost since.
         changed: since what can be deployed, released or finished was last looked at.
+        spent: [job vertex that was given up -> the version and the attempt that one of its name begins with].
     """
 
     job_graph: JobGraph
@@ -51,6 +52,7 @@ class JobState:
     failed: bool = False
     told_finish: bool = False
     changed: bool = False
+    spent: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     @classmethod
     def create(
@@ -60,13 +62,31 @@ class JobState:
         failover: FailoverOptions,
         blocklist: BlocklistOptions,
     ) -> JobState:
+        return cls.assemble(
+            job_graph,
+            ExecutionVertices(ExecutionJobVertex.create(job_graph.vertex(name)) for name in job_graph.order),
+            speculation,
+            FailureBudget(failover),
+            Blocklist(blocklist),
+            Counters(),
+        )
+
+    @classmethod
+    def assemble(
+        cls,
+        job_graph: JobGraph,
+        vertices: ExecutionVertices,
+        speculation: SpeculationOptions,
+        budget: FailureBudget,
+        blocklist: Blocklist,
+        counters: Counters,
+    ) -> JobState:
+        """Of these vertices; no partition of theirs is known yet."""
         regions = PipelinedRegions(job_graph)
-        vertices = ExecutionVertices(job_graph.vertex(name) for name in job_graph.order)
         partitions = ResultPartitions(job_graph)
         sparing = DigestSparing(job_graph, regions, vertices, partitions)
         needs = PartitionNeeds(job_graph, vertices, sparing)
-        counters = Counters()
-        strategy = _strategy(failover, job_graph, regions, vertices, partitions, sparing)
+        strategy = _strategy(budget.options, job_graph, regions, vertices, partitions, sparing)
         return cls(
             job_graph,
             speculation,
@@ -76,8 +96,8 @@ class JobState:
             sparing,
             needs,
             Recovery(job_graph, vertices, partitions, needs, sparing, strategy, counters),
-            FailureBudget(failover),
-            Blocklist(blocklist),
+            budget,
+            blocklist,
             counters,
             frozenset(vertex.name for vertex in job_graph.vertices if vertex.speculative),
         )

@@ -25,6 +25,10 @@ class ResultPartitions:
         """A partition was made. One already given up stays missing until its vertex is reset."""
         self._outputs[vertex][subtask] = output
 
+    def take_over(self, vertex: str, other: ResultPartitions) -> None:
+        """All that `other` knows of the partitions of `vertex`."""
+        self._outputs[vertex], self._missing[vertex] = other._outputs[vertex], other._missing[vertex]
+
     def lose(self, vertex: str, subtasks: Iterable[int]) -> None:
         self._missing[vertex].update(subtasks)
 

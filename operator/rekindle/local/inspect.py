@@ -98,9 +98,10 @@ class StoredRun:
         return "\n".join([table(rows), *damaged])
 
     def stages(self) -> dict[str, Mapping[str, Any]]:
-        """[stage -> what the run's first record says of it], producers first."""
-        started: Record = next((one for one in self.records if one.get("note") == "RunStarted"), {"stages": []})
-        return {one["name"]: one for one in started["stages"]}
+        """[stage -> what the journal says of it], producers first: as the pipeline is since it was edited last."""
+        told = (one for one in reversed(self.records) if one.get("note") in ("RunStarted", "PipelineChanged"))
+        latest: Record = next(told, {"stages": []})
+        return {one["name"]: one for one in latest["stages"]}
 
     def _stored_stages(self) -> dict[str, int]:
         """[stage -> number of partitions]"""

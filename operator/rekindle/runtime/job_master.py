@@ -62,7 +62,7 @@ class JobMaster:
         options = settings.to_core()
         job_graph = to_job_graph(graph, options.speculation)
         core = ExecutionGraph(
-            job_graph,
+            run.facts.first_graph or job_graph,
             speculation=options.speculation,
             failover=options.failover,
             blocklist=options.blocklist,
@@ -119,11 +119,14 @@ class JobMaster:
         for stage in self.state.graph.stages:
             check_target(stage, self.state.open_run.store, self.state.open_run.identity)
         now = time.time()
-        for event, then in self.state.open_run.facts.events:
-            self.state.core.handle(event, then)  # what it answered then is done, or void
+        facts, answered = self.state.open_run.facts, list[act.Action]()
+        for event, then in facts.events:
+            answered = self.state.core.handle(event, then)  # what it answered then is done, or void
+        if facts.events and isinstance(facts.events[-1][0], ev.JobGraphChanged):
+            self.state.actions += answered  # but that, which no driver has seen to yet
         self.state.note("DriverStarted", attempt=self._attempt, writer=self.state.open_run.writer)
         self.state.see(self._options, now)
-        if self.state.open_run.facts.events:
+        if facts.has_begun:
             self._resume(now)
         else:
             self.state.see(ev.JobSubmitted(), now)
@@ -241,8 +244,8 @@ class JobMaster:
         state.note("RunFinished", stored_bytes=state.committed.stored_bytes())
         self._flush()
         try:
-            for stage in state.stored_stages():
-                state.committed.release(stage.name)
+            for name in {*(stage.name for stage in state.stored_stages()), *state.open_run.facts.given_up}:
+                state.committed.release(name)
         except StoreRefused as error:  # the run has finished all the same; the next one begins with what is left
             state.note("CleanUpFailed", error=error.to_record())
             self._flush_quietly()

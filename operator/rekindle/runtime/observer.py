@@ -16,7 +16,6 @@ from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
 from rekindle.core.job_graph import ResultKind
 from rekindle.core.recovery_plan import stored_partitions
-from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.fusion import cached_inputs, has_map_side, map_vertex
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost, PipelineFailed, RekindleError, StoreRefused
@@ -316,14 +315,15 @@ class Observer:
     def _ready(self, run: StageRun) -> dict[str, str | None]:
         """[what feeds a stage inside Spark, and is not known to be there -> its digest]: the stage has a result.
 
-        The digest of its map side may spare what an earlier run of the same map side fed (S7-7).
+        The digest of its map side may spare what an earlier run of the same map side fed (S7-7). Where Spark needs
+        none, since the rows lie as they are wanted, it is there with them.
         """
         ready: dict[str, str | None] = {}
         for name in cached_inputs(self.state.graph, run.stage):
             if self._is_awaited(name):
                 ready[name] = None
         side = map_vertex(run.stage.name)
-        if run.map_side and not isinstance(run.stage.distribution, Pointwise) and self._is_awaited(side):
+        if has_map_side(run.stage) and self._is_awaited(side):
             ready[side] = run.map_side.digest()
         return ready
 

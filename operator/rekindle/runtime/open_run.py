@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -12,6 +11,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rekindle.core.graph_change import kept_vertices
+from rekindle.core.job_graph import JobGraph
 from rekindle.core.options import SpeculationOptions
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fingerprint import stage_fingerprint
@@ -19,7 +20,7 @@ from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
-from rekindle.runtime.facts import RunFacts, fold
+from rekindle.runtime.facts import RunFacts, fold, graph_record
 from rekindle.runtime.journal import Journal, Record, note
 from rekindle.runtime.layout import FIRST_RUN, FORMAT, IDENTITY, RUNS, RunLayout, run_numbers
 from rekindle.runtime.lease import Lease
@@ -58,11 +59,11 @@ def open_run(
     Args:
         history: how many runs the store keeps the record of, this one among them.
         takeover: the last driver is proven gone; its lease need not run out.
-        reruns_changed: whether stages whose code has changed since the run began are made again, and what was made
-            from them; otherwise that is an error.
+        reruns_changed: whether what has changed of the pipeline since the run began is made again, and what was made
+            from it; otherwise that is an error.
 
     Raises:
-        StoreRefused: another application's store, a newer format, in use, damaged, or the pipeline's code
+        StoreRefused: another application's store, a newer format, in use, damaged, or the pipeline
             changed since the run began. Nothing stored is changed.
         StoreFull: no space.
     """
@@ -122,7 +123,9 @@ def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, 
                 "results of that run are there",
                 remedy=f"restore that folder (nothing stored has been changed), or {BEGIN_ANEW}",
             )
-        journal.append([_run_started(graph, layout)])
+        begun = [_run_started(graph, layout)]
+        journal.append(begun)
+        facts.add(begun)
     return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)
 
 
@@ -184,51 +187,100 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
 
 
 def _see_changes(run: OpenRun, graph: PipelineGraph, reruns_changed: bool, say: Callable[[str], None]) -> None:
-    """Have stages made again whose code is not that of this run any more. Raises StoreRefused where that is not wanted,
-    or is not all: the journal tells of another job graph."""
-    facts = run.facts
-    if not facts.fingerprints:
+    """Tell the journal of another pipeline: stages whose code is not that of this run any more are made again, and
+    where stages or their exchanges are others, only what still fits is kept. Raises StoreRefused where that is not
+    wanted."""
+    edit = _edit(run.facts, graph)
+    if edit is None:
         return
-    now = _fingerprints(graph)
-    changed = sorted(name for name in now if name in facts.fingerprints and now[name] != facts.fingerprints[name])
-    others = sorted(set(now) ^ set(facts.fingerprints))
-    if not changed and not others:
-        return
-    if not reruns_changed or others or facts.shape != _shape(graph):
-        again = "" if reruns_changed else ", or have them made again (recovery.changedStages: rerun)"
+    if not reruns_changed:
         raise StoreRefused(
-            f"the pipeline changed since this run began: {', '.join([*changed, *others])}"
-            + ("; not only its code, but its stages or how they read each other" if reruns_changed else ""),
-            remedy=f"undo the change{again}, or {BEGIN_ANEW}",
+            f"the pipeline changed since this run began: {edit}",
+            remedy="undo the change, or have what has changed made again (recovery.changedStages: rerun), or "
+            f"{BEGIN_ANEW}",
         )
-    stored = [name for name in changed if graph.stage(name).exchange is ExchangeMode.BLOCKING]
-    say(f"the code of {', '.join(changed)} has changed since this run began: made again, with all that was made of it")
-    record = note(time.time(), "StagesChanged", stages=stored, fingerprints=now)
-    run.journal.append([record])
-    facts.reruns.update(fold([record]).reruns)
+    if edit.job_graph is not None and run.facts.job_graph is None:
+        raise StoreRefused(
+            f"the pipeline changed since this run began: {edit}; an older version of rekindle began it, and its "
+            "journal does not tell which results still fit",
+            remedy=f"undo the change, or {BEGIN_ANEW}",
+        )
+    now = time.time()
+    stored = [name for name in edit.code if graph.stage(name).exchange is ExchangeMode.BLOCKING]
+    known = {"again": stored, "anew": edit.anew, "new": edit.new, "gone": edit.gone}
+    records = [note(now, "PipelineChanged", **_pipeline(graph, run.layout), **known)]
+    if edit.job_graph is not None:
+        records.append({"t": now, "kind": "event", "event": graph_record(edit.job_graph)})
+    run.journal.append(records)
+    run.facts.add(records)
+    say(f"the pipeline has changed since this run began: {edit}; what was made of these is made again too")
+    for name in [*edit.anew, *edit.gone]:
+        run.committed.release(name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Edit:
+    """How a pipeline differs from that of a run: names of its stages, sorted.
+
+    Attributes:
+        code: they have other code.
+        anew: what they read is not what it was, or in another way, or they have other partitions.
+        job_graph: the job graph, where it is another one.
+    """
+
+    code: list[str]
+    anew: list[str]
+    new: list[str]
+    gone: list[str]
+    job_graph: JobGraph | None
+
+    def __str__(self) -> str:
+        parts = {
+            "other code": self.code,
+            "other inputs or partitions": self.anew,
+            "new": self.new,
+            "gone": self.gone,
+        }
+        told = [f"{', '.join(names)} ({how})" for how, names in parts.items() if names]
+        return "; ".join(told) or "what its stages promise"
+
+
+def _edit(facts: RunFacts, graph: PipelineGraph) -> _Edit | None:
+    """None where the pipeline is that of the run, or the run has only begun."""
+    before, now = facts.fingerprints, _fingerprints(graph)
+    job_graph = to_job_graph(graph, SpeculationOptions())
+    same_graph = facts.job_graph.same_shape(job_graph) if facts.job_graph else before.keys() == now.keys()
+    if not before or (before == now and same_graph):
+        return None
+    kept = kept_vertices(facts.job_graph or job_graph, job_graph)
+    both = sorted(before.keys() & now.keys())
+    vertices = {*job_graph.order, *(facts.job_graph.order if facts.job_graph else ())}
+    anew = [name for name in both if name in vertices - kept]
+    code = [name for name in both if before[name] != now[name] and name not in anew]
+    new, gone = sorted(now.keys() - before), sorted(before.keys() - now)
+    return _Edit(code, anew, new, gone, None if same_graph else job_graph)
 
 
 def _fingerprints(graph: PipelineGraph) -> dict[str, str]:
     return {stage.name: stage_fingerprint(graph, stage.name) for stage in graph.stages}
 
 
-def _shape(graph: PipelineGraph) -> str:
-    """A digest of all that the journal's events are about."""
-    job = to_job_graph(graph, SpeculationOptions())
-    vertices = [(one.name, one.parallelism, one.deterministic) for one in job.vertices]
-    edges = [(one.producer, one.consumer, one.kind.value, one.pattern.value) for one in job.edges]
-    return hashlib.sha256(repr((vertices, edges)).encode()).hexdigest()
-
-
 def _run_started(graph: PipelineGraph, layout: RunLayout) -> Record:
     return note(
         time.time(),
         "RunStarted",
-        run=layout.number,
-        application=graph.name,
-        fingerprints=_fingerprints(graph),
-        shape=_shape(graph),
-        stages=[
+        **_pipeline(graph, layout),
+        graph=graph_record(to_job_graph(graph, SpeculationOptions())),
+    )
+
+
+def _pipeline(graph: PipelineGraph, layout: RunLayout) -> dict[str, object]:
+    """What readers of the journal are told of a run's pipeline."""
+    return {
+        "run": layout.number,
+        "application": graph.name,
+        "fingerprints": _fingerprints(graph),
+        "stages": [
             {
                 "name": stage.name,
                 "description": stage.description,
@@ -239,4 +291,4 @@ def _run_started(graph: PipelineGraph, layout: RunLayout) -> Record:
             }
             for stage in graph.stages
         ],
-    )
+    }

@@ -40,7 +40,6 @@ class OperatorExchange:
         self._report: JobReport | None = None
         self._reported: tuple[int, float | None] = (0, None)
         self._report_at = 0.0
-        self._is_told = too_large(state.core.job_graph) is None
 
     def begin(self) -> None:
         """Serve, if the operator has asked for it. Without it the run is the same, but hears of no blocks."""
@@ -112,7 +111,8 @@ class OperatorExchange:
     def _job(self) -> JobReport | None:
         """The job as it is: worked out again where there is something new, and for a small part of the time only."""
         now_seen = (self._state.seen, self._state.first_task_at)
-        if self._is_told and self._reported != now_seen and time.monotonic() >= self._report_at:
+        is_due = self._reported != now_seen and time.monotonic() >= self._report_at
+        if is_due and too_large(self._state.core.job_graph) is None:
             began, core = time.monotonic(), self._state.core
             self._reported = now_seen
             self._report = job_report(

@@ -105,6 +105,11 @@ class _Stage:
         self.seconds.pop(partition, None)
         self.won.discard(partition)
 
+    def reset_all(self, now: float) -> None:
+        """All of it must be made again, or is of no more use."""
+        for partition in {*self.outputs, *(one for one, _ in self.running)}:
+            self.reset(now, partition)
+
     @property
     def rerun(self) -> int:
         """Attempts beyond the first of each partition that were no copies."""
@@ -117,6 +122,7 @@ class ReportFold:
 
     def __init__(self) -> None:
         self.stages: dict[str, _Stage] = {}
+        self._gone: list[_Stage] = []
         self._head: dict[str, Any] = {"application": "", "run": 0, "state": "running"}
         self._first: float | None = None
         self._last: float = 0.0
@@ -148,6 +154,7 @@ class ReportFold:
     def report(self) -> dict[str, Any]:
         """The report as JSON types."""
         stages = [stage.report() for stage in self.stages.values()]
+        known = [*self.stages.values(), *self._gone]
         return {
             "format": REPORT_FORMAT,
             **self._head,
@@ -156,20 +163,20 @@ class ReportFold:
             "drivers": self._drivers,
             "executorsLost": self._executors_lost,
             "tasks": {
-                "run": sum(one["attempts"] + one["mapTasks"] for one in stages),
-                "rerun": sum(one["rerun"] for one in stages),
-                "failed": sum(one["failed"] for one in stages),
+                "run": sum(sum(one.attempts.values()) + one.map_tasks for one in known),
+                "rerun": sum(one.rerun for one in known),
+                "failed": sum(one.failed for one in known),
             },
             "speculation": {
                 "slow": self._slow,
-                "launched": sum(one["speculativeLaunched"] for one in stages),
-                "effective": sum(one["speculativeEffective"] for one in stages),
+                "launched": sum(len(one.copies) for one in known),
+                "effective": sum(len(one.won) for one in known),
             },
             "saved": {"taskSeconds": round(sum(one["savedTaskSeconds"] for one in self._lists["recoveries"]), 3)},
             "spent": {
-                "copyTaskSeconds": round(sum(one.copy_seconds for one in self.stages.values()), 3),
-                "rerunTaskSeconds": round(sum(one.rerun_seconds for one in self.stages.values()), 3),
-                "storedBytes": sum(one.stored_bytes for one in self.stages.values()),
+                "copyTaskSeconds": round(sum(one.copy_seconds for one in known), 3),
+                "rerunTaskSeconds": round(sum(one.rerun_seconds for one in known), 3),
+                "storedBytes": sum(one.stored_bytes for one in known),
             },
             **self._lists,
             "stages": stages,
@@ -231,8 +238,8 @@ class ReportFold:
 
     def _note(self, record: Record) -> None:
         match record["note"]:
-            case "RunStarted":
-                self._run_started(record)
+            case "RunStarted" | "PipelineChanged":
+                self._has_stages(record)
             case "DriverStarted":
                 self._drivers += 1
                 for stage in self.stages.values():
@@ -255,11 +262,21 @@ class ReportFold:
             case _:
                 pass
 
-    def _run_started(self, record: Record) -> None:
+    def _has_stages(self, record: Record) -> None:
+        """The stages from now on: of those that were there before, what is known stays known."""
         self._head.update(application=record["application"], run=record["run"])
+        for name in record.get("anew", ()):
+            if name in self.stages:
+                self.stages[name].reset_all(record["t"])
+        before, self.stages = self.stages, {}
         for raw in record["stages"]:
             if raw["exchange"] == "blocking":
-                self.stages[raw["name"]] = _Stage(raw["name"], raw["partitions"], raw["exchange"], raw["sink"])
+                stage = before.pop(raw["name"], None) or _Stage(raw["name"], 0, "", None)
+                stage.partitions, stage.exchange, stage.sink = raw["partitions"], raw["exchange"], raw["sink"]
+                self.stages[stage.name] = stage
+        for stage in before.values():
+            stage.reset_all(record["t"])
+            self._gone.append(stage)
 
     def _stage_note(self, stage: _Stage, record: Record) -> None:
         match record["note"]:

@@ -134,7 +134,7 @@ class Run:
             "failover": failover or FailoverOptions(),
             "blocklist": blocklist or BlocklistOptions(),
         }
-        self.job_graph = graph
+        self.first_job_graph = graph
         self.graph = ExecutionGraph(graph, **self.options)
         self.now = 0.0
         self.journal: list[tuple[ev.Event, float, Answer]] = []
@@ -145,6 +145,11 @@ class Run:
         self.journal.append((event, self.now, answer))
         self.graph.validate_state()
         return answer
+
+    @property
+    def job_graph(self) -> JobGraph:
+        """As it is now."""
+        return self.graph.job_graph
 
     # -- what happens ----------------------------------------------------------------------------------
 
@@ -188,6 +193,10 @@ class Run:
     def reruns(self, vertex: str) -> Answer:
         """Somebody asks for it."""
         return self.see(ev.RerunRequested(vertex, "somebody asks"))
+
+    def becomes(self, graph: JobGraph) -> Answer:
+        """The job has another graph."""
+        return self.see(ev.JobGraphChanged.to(graph))
 
     def slow(self, *attempts: str) -> Answer:
         """A detector's report of these attempts."""
@@ -251,7 +260,7 @@ class Run:
 
 def replay(run: Run) -> tuple[Run, list[Answer]]:
     """The same events at the same times, into a new graph."""
-    again = Run(run.job_graph, **run.options)
+    again = Run(run.first_job_graph, **run.options)
     answers = []
     for event, now, _ in run.journal:
         again.now = now

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rekindle.core import events as ev
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID, ResultPartitionID
+from rekindle.core.job_graph import DistributionPattern, JobEdge, JobGraph, JobVertex, ResultKind
 from rekindle.core.options import BlocklistOptions, FailoverOptions, FailoverStrategyKind, SpeculationOptions
 
 names = st.text(min_size=1, max_size=8)
@@ -21,11 +22,22 @@ outputs = st.builds(ev.PartitionOutput, subtasks, subtasks, st.none() | names, s
 slow = st.tuples(vertices, st.lists(attempts, max_size=3).map(tuple), names)
 speculation = st.builds(SpeculationOptions, st.booleans(), st.integers(1, 9), st.floats(0, 1e6))
 failover = st.builds(FailoverOptions, st.sampled_from(FailoverStrategyKind), subtasks, st.none() | subtasks)
+flag = st.booleans()
+vertex = st.builds(JobVertex, names, st.integers(1, 9), flag, st.none() | flag, flag, flag)
+some_vertices = st.lists(vertex, min_size=2, max_size=4, unique_by=lambda one: one.name)
+kind, pattern = st.sampled_from(ResultKind), st.sampled_from(DistributionPattern)
+graphs = st.builds(
+    lambda some, *how: JobGraph("", tuple(some), (JobEdge(some[0].name, some[1].name, *how),)),
+    some_vertices,
+    kind,
+    pattern,
+)
 blocklist = st.builds(BlocklistOptions, st.fractions(0, 1))
 
 EVENTS = {
     ev.JobSubmitted: st.builds(ev.JobSubmitted),
     ev.OptionsGiven: st.builds(ev.OptionsGiven, speculation, failover, blocklist, st.lists(names).map(tuple)),
+    ev.JobGraphChanged: st.builds(ev.JobGraphChanged.to, graphs),
     ev.NodesChanged: st.builds(ev.NodesChanged, st.lists(names).map(tuple)),
     ev.AttemptDeployed: st.builds(ev.AttemptDeployed, attempts, names, times, st.none() | st.integers(0)),
     ev.AttemptFinished: st.builds(ev.AttemptFinished, attempts, times, outputs),
@@ -71,7 +83,7 @@ DEPLOYED = {"type": "AttemptDeployed", "attempt": "a[0]#0", "node": "n", "starte
 @pytest.mark.parametrize(
     ("record", "message"),
     [
-        ({"type": "Rapture"}, "unknown event 'Rapture'; this version knows JobSubmitted, OptionsGiven, NodesChanged, "),
+        ({"type": "Rapture"}, "unknown event 'Rapture'; this version knows JobSubmitted, OptionsGiven, "),
         ({}, "unknown event None"),
         ({"type": ["Tick"]}, "unknown event"),
         ([], "must be an object"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rekindle.core.execution import Execution, ExecutionState, InvariantViolation
-from rekindle.core.execution_job_vertex import ExecutionVertices, FinishingOrder
+from rekindle.core.execution_job_vertex import ExecutionJobVertex, ExecutionVertices, FinishingOrder
 from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.job_graph import JobVertex
@@ -233,7 +233,7 @@ class TestTheFinishingOrder:
 
 
 def test_an_unknown_vertex_is_a_key_error():
-    vertices = ExecutionVertices([JobVertex("delays", 3)])
+    vertices = ExecutionVertices([ExecutionJobVertex.create(JobVertex("delays", 3))])
     for unknown in (ExecutionVertexID("delays", 3), ExecutionVertexID("delays", -1), ExecutionVertexID("x", 0)):
         assert vertices.find(unknown) is None
         with pytest.raises(KeyError, match="no execution vertex"):

@@ -101,3 +101,16 @@ def test_what_is_not_there_is_named_with_what_is(root, capsys, arguments, messag
 def test_a_folder_that_is_no_store_is_refused(tmp_path, capsys):
     assert main(["inspect", str(tmp_path)]) == 4
     assert "is not a store of Rekindle" in capsys.readouterr().err
+
+
+def test_an_edited_pipeline_is_told_as_it_is_now(root, capsys):
+    stages = [{"name": name, "partitions": 3, "exchange": "blocking", "sink": None} for name in ("legs", "tails")]
+    edit = {"again": [], "anew": ["legs"], "new": ["tails"], "gone": ["fused"], "stages": stages}
+    told = note(105.0, "PipelineChanged", application="flights", run=1, fingerprints={}, **edit)
+    journal = Journal(Store.at(root), LAYOUT, "w")
+    journal.replay()
+    journal.append([told])
+    lines = inspected(capsys, root)
+    assert [line.split()[0] for line in lines[3:5]] == ["legs", "tails"]
+    assert lines[-1] == "5.0 s the pipeline has changed: made anew: legs; new: tails; gone: fused"
+    assert len(inspected(capsys, root, "--files", "tails")) == 4

@@ -20,6 +20,7 @@ from rekindle.runtime.errors import PipelineFailed, StoreRefused
 from rekindle.runtime.inputs import CachedResultFailed
 from rekindle.runtime.local_checkpoint import DrawnTwice
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.map_side import MapSide
 from rekindle.runtime.observer import Observer, finished_at
 from rekindle.runtime.scheduler import TaskView
 from tests.unit.core.dsl import Run, attempt_id, job
@@ -112,7 +113,7 @@ def test_a_commit_that_was_there_before_its_attempt_was_asked_for_counts_when_it
 def test_the_copies_jobs_end_where_a_task_of_sparks_own_speculation_was_quicker(is_bound):
     """A copy that has won ends by itself; one that has not is on its way still, and of no use to anybody."""
     vertex, manifest = ExecutionVertexID("numbers", 0), Manifest.of_nothing("numbers", 0)
-    run = Run(job("numbers*2")).submit().deploy("numbers")
+    run = Run(job("numbers.map ~> numbers*2")).submit().deploy("numbers")
     ended: list[int] = []
     state: Any = SimpleNamespace(
         core=run.graph,
@@ -120,6 +121,7 @@ def test_the_copies_jobs_end_where_a_task_of_sparks_own_speculation_was_quicker(
         current_manifest=lambda _, partition: manifest if partition == 0 else None,
         open_run=SimpleNamespace(writer=manifest.writer),
         graph=SimpleNamespace(stages=()),
+        scheduler=SimpleNamespace(),
         see=lambda event, now: run.see(event),
         bindings=SimpleNamespace(
             winner=lambda *_, **__: ExecutionAttemptID(vertex, 0),
@@ -129,7 +131,7 @@ def test_the_copies_jobs_end_where_a_task_of_sparks_own_speculation_was_quicker(
         ),
     )
     stage = CACHED.build().stage("numbers")
-    seen: Any = SimpleNamespace(map_side=None, cancel_copies=ended.append, stage=stage)
+    seen: Any = SimpleNamespace(map_side=MapSide(state.scheduler), cancel_copies=ended.append, stage=stage)
     Observer(state).see_commits(stage, 2.0, seen)
     assert ended == ([] if is_bound else [0])
 

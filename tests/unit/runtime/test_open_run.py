@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from rekindle.core.events import RerunRequested, to_record
+from rekindle.core.events import JobGraphChanged, JobSubmitted, RerunRequested, to_record
+from rekindle.core.job_graph import JobGraph
+from rekindle.core.options import SpeculationOptions
 from rekindle.pipeline import Pipeline
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.errors import Fenced, StoreRefused
-from rekindle.runtime.journal import note
-from rekindle.runtime.layout import IDENTITY, RunLayout, run_numbers
+from rekindle.runtime.journal import Journal, Record, note
+from rekindle.runtime.layout import IDENTITY, LEASE, RunLayout, run_numbers
 from rekindle.runtime.open_run import OpenRun, begin_anew, open_run
 from rekindle.runtime.store import Store
 
@@ -191,18 +194,26 @@ def test_a_damaged_number_of_the_first_run_is_refused_by_name(store, graph):
         opened(store, graph)
 
 
-def chain(limit: int, *, partitions: int = 4, more: bool = False, pointwise: bool = False) -> PipelineGraph:
-    """a -> b -> out, where b's code has a limit in it."""
-    pipeline = Pipeline("p", default_partitions=partitions)
-    pipeline.source(name="a", partition_by="id")(lambda spark: spark)
+def chain(
+    limit: int, partitions: int = 4, *, more: bool = False, pointwise: bool = False, promises: bool | None = None
+) -> PipelineGraph:
+    """a -> b -> d, where b's code has a limit in it."""
+    pipeline = Pipeline("p", default_partitions=4)
+    pipeline.source(name="a", partition_by="id", deterministic=promises)(lambda spark: spark)
     if pointwise:
         pipeline.stage(name="b", pointwise=True)(lambda a: a.limit(limit))
     else:
-        pipeline.stage(name="b", partition_by="id")(lambda a: a.limit(limit))
+        pipeline.stage(name="b", partition_by="id", partitions=partitions)(lambda a: a.limit(limit))
     if more:
         pipeline.sink("other", name="c", pointwise=True)(lambda a: a)
     pipeline.sink("out", name="d", pointwise=True)(lambda b: b)
     return pipeline.build()
+
+
+def submitted(run: OpenRun) -> None:
+    """As the first driver's journal begins; `a`, `b` and `d` are planned."""
+    notes = [note(1.0, "StagePlanned", stage=stage, schema="{}", values="v") for stage in "abd"]
+    run.journal.append([{"t": 1.0, "kind": "event", "event": to_record(JobSubmitted())}, *notes])
 
 
 @pytest.mark.requirement("S7-5")
@@ -212,16 +223,75 @@ def test_a_stage_whose_code_has_changed_is_to_be_made_again_until_a_driver_has_s
     for _ in range(2):  # the first of these drivers dies before it does anything
         run = opened(store, chain(2), reruns_changed=True, say=said.append)
         assert run.facts.reruns == {"b": "its code has changed"}
-    assert said == ["the code of b has changed since this run began: made again, with all that was made of it"]
+    told = "the pipeline has changed since this run began: b (other code); what was made of these is made again too"
+    assert said == [told]
     run.journal.append([{"t": 0.0, "kind": "event", "event": to_record(RerunRequested("b", "its code has changed"))}])
     assert opened(store, chain(2)).facts.reruns == {}
-    with pytest.raises(StoreRefused, match=r"(?s)changed since this run began: b\n.*changedStages: rerun"):
+    with pytest.raises(
+        StoreRefused, match=r"(?s)changed since this run began: b \(other code\)\n.*changedStages: rerun"
+    ):
         opened(store, chain(1))
 
 
-@pytest.mark.parametrize("changed", [{"partitions": 5}, {"more": True}, {"pointwise": True}])
-def test_other_stages_are_another_pipeline(store, changed):
+@pytest.mark.parametrize(
+    ("changed", "how"),
+    [
+        ({"partitions": 5}, "b, d (other inputs or partitions)"),
+        ({"pointwise": True}, "b, d (other inputs or partitions)"),
+        ({"more": True}, "c (new)"),
+        ({"promises": True}, "what its stages promise"),
+    ],
+)
+def test_other_stages_are_told_by_name_and_refused_where_nothing_is_to_be_made_again(store, changed, how):
     opened(store, chain(1))
-    with pytest.raises(StoreRefused, match="not only its code, but its stages or how they read each other"):
-        opened(store, chain(1, **changed), reruns_changed=True)
-    assert opened(store, chain(1)).facts.reruns == {}
+    before = store_names(store)
+    with pytest.raises(StoreRefused) as refused:
+        opened(store, chain(1, **changed))
+    assert f"changed since this run began: {how}" in str(refused.value)
+    assert "changedStages: rerun" in refused.value.remedy
+    assert store_names(store) == before
+    assert opened(store, chain(1)).facts.job_graph == opened(store, chain(1)).facts.first_graph
+
+
+@pytest.mark.requirement("S7-3", "S7-17")
+def test_what_still_fits_an_edited_pipeline_is_kept_and_the_rest_is_given_up(store):
+    """A driver that comes later sees the same, and the stage that is gone is remembered."""
+    submitted(opened(store, chain(1, more=True)))
+    for stage in "abcd":
+        store.put_if_absent(f"{LAYOUT.data(stage, 0)}/.attempt-p00000-v0001-x/part", b"rows")
+    for _ in range(2):
+        run = opened(store, chain(2, partitions=5), reruns_changed=True)
+        facts = run.facts
+        assert [store.holds(LAYOUT.data(stage, 0)) for stage in "abcd"] == [True, False, False, False]
+        assert set(facts.schemas) == set(facts.plans) == {"a"}
+        assert facts.reruns == {}
+        assert facts.given_up == {"b", "c", "d"}
+        (_, (event, _)) = facts.events
+        assert isinstance(event, JobGraphChanged)
+        assert facts.has_begun
+        assert (facts.first_graph, facts.job_graph) == (graph_of(chain(1, more=True)), graph_of(chain(2, partitions=5)))
+    assert len([one for one in records(store) if one.get("note") == "PipelineChanged"]) == 1
+
+
+def test_a_run_that_an_older_version_began_goes_on_with_the_pipeline_that_it_has(store):
+    opened(store, chain(1))
+    (begun,) = records(store)
+    (store.folder / LAYOUT.segment(1)).unlink()
+    Journal(store, LAYOUT, "older").append([{name: one for name, one in begun.items() if name != "graph"}])
+    assert opened(store, chain(1)).facts.first_graph is None
+    assert opened(store, chain(2), reruns_changed=True).facts.reruns == {"b": "its code has changed"}
+    with pytest.raises(StoreRefused, match=r"(?s)c \(new\); an older version of rekindle began it.*undo the change"):
+        opened(store, chain(2, more=True), reruns_changed=True)
+
+
+def records(store: Store) -> list[Record]:
+    return Journal(store, LAYOUT, "a reader").replay()
+
+
+def graph_of(graph: PipelineGraph) -> JobGraph:
+    return to_job_graph(graph, SpeculationOptions())
+
+
+def store_names(store: Store) -> set[str]:
+    assert store.folder is not None
+    return {str(path) for path in store.folder.rglob("*") if path.is_file() and path.name != LEASE}

@@ -158,3 +158,34 @@ def test_what_ran_when_a_driver_was_killed_is_not_known():
     again = note(50.0, "DriverStarted", attempt=2, writer="w")
     made = report(deployed(1, 0), COPY, deployed(4, 0, 1), again, finished(60, 0, 1))
     assert made["spent"]["copyTaskSeconds"] == 0.0
+
+
+def changed(t: float, stages: dict[str, int], **how: list[str]) -> dict:
+    """The pipeline has these stages from now on: [name -> partitions]"""
+    told = [{"name": name, "partitions": count, "exchange": "blocking", "sink": None} for name, count in stages.items()]
+    named = {"again": [], "anew": [], "new": [], "gone": [], **how}
+    return note(t, "PipelineChanged", application="a", run=1, fingerprints={}, stages=told, **named)
+
+
+def test_what_is_kept_of_a_stage_of_an_edited_pipeline_stays_reported():
+    made = report(deployed(1, 0), finished(2, 0), changed(3.0, {"s": 2, "t": 5}, new=["t"]))
+    assert [(one["name"], one["partitions"], one["attempts"]) for one in made["stages"]] == [("s", 2, 1), ("t", 5, 0)]
+    whole = report(finished(2, 0), finished(2, 1), changed(3.0, {"s": 2}))
+    assert whole["stages"][0]["state"] == "finished"
+
+
+def test_a_stage_that_an_edit_begins_anew_is_made_again():
+    made = report(deployed(1, 0), finished(2, 0), deployed(1, 1), finished(2, 1), changed(3.0, {"s": 1}, anew=["s"]))
+    (stage,) = made["stages"]
+    assert (stage["state"], stage["partitions"], stage["rows"], stage["rerun"]) == ("running", 1, None, 0)
+    again = report(
+        deployed(1, 0), finished(2, 0), changed(3.0, {"s": 1}, anew=["s"]), deployed(4, 0, 1), finished(6, 0, 1)
+    )
+    assert (again["stages"][0]["rows"], again["tasks"]["rerun"]) == (1, 1)
+    assert again["spent"]["rerunTaskSeconds"] == 2.0
+
+
+def test_what_a_stage_did_that_is_gone_was_done_all_the_same():
+    made = report(deployed(1, 0), finished(2, 0), changed(3.0, {"t": 1}, new=["t"], gone=["s"]))
+    assert [one["name"] for one in made["stages"]] == ["t"]
+    assert (made["tasks"]["run"], made["spent"]["storedBytes"]) == (1, 10)
