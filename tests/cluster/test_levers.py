@@ -124,7 +124,7 @@ def test_a_node_that_was_deleted_is_gone_for_good(application):
             "no-class",
             {"recovery": {"storage": {"claimTemplate": {"storageClassName": "none", **SOME}}}},
             ("Unschedulable",),
-            "(class none, ReadWriteMany, 1Gi) of spec.recovery.storage is Pending",
+            "(class none, ReadWriteMany, 1Gi) of spec.recovery.storage is Pending; ",
         ),
     ],
 )

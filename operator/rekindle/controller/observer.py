@@ -30,7 +30,7 @@ from rekindle.controller.resources import (
 from rekindle.controller.submission import names as labels
 from rekindle.controller.submission.driver_pod import CONTAINER
 from rekindle.controller.submission.names import AttemptNames
-from rekindle.controller.submission.storage import claim_names, why_unbound
+from rekindle.controller.submission.storage import claim_names, where_it_is_offered, why_unbound
 from rekindle.controller.text import plain
 
 log = logging.getLogger(__name__)
@@ -138,11 +138,16 @@ class Observer:
             return []
         if driver.node_name or "volume" not in driver.message.lower():
             return []
-        found = []
+        found: list[str] = []
+        unbound: Object | None = None
         for name in claim_names(view.application.spec, names):
             claim = await self._kube.find(PERSISTENT_VOLUME_CLAIM, view.namespace, name)
             if (why := why_unbound(name, claim)) is not None:
                 found.append(why)
+                unbound = claim or unbound
+        if unbound is not None:
+            others, _ = await self._kube.list_all(PERSISTENT_VOLUME_CLAIM, view.namespace)
+            found.append(where_it_is_offered(unbound, others))
         return found
 
     async def _volumes(self, view: View, names: AttemptNames) -> VolumeFacts | None:

@@ -4,7 +4,7 @@ The claims are the application's, not a driver's, and carry no label of Spark's:
 own or labelled so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rekindle.api.settings import CONF_PREFIX, DRIVER_TAKEOVER
@@ -77,6 +77,28 @@ def why_unbound(name: str, claim: Object | None) -> str | None:
     )
     told = f"`kubectl describe pvc {name}` tells why"
     return f"claim {name} ({', '.join(asked)}) of spec.recovery.storage is {phase}; {told}"
+
+
+def where_it_is_offered(claim: Object, others: Iterable[Object]) -> str:
+    """Which classes have volumes that may be mounted as a claim asks for, as other claims of its namespace show.
+
+    No class says so itself.
+    """
+    wanted = set(claim["spec"].get("accessModes") or ())
+    modes = "/".join(sorted(wanted))
+    bound = [one for one in others if (one.get("status") or {}).get("phase") == "Bound"]
+    offering = {
+        str(one["spec"]["storageClassName"])
+        for one in bound
+        if one["spec"].get("storageClassName") and wanted <= set(one["status"].get("accessModes") or ())
+    }
+    if offering:
+        return f"volumes with {modes} are in use here of class {', '.join(sorted(offering))}"
+    advice = ""
+    if "ReadWriteMany" in wanted:
+        advice = ": classes whose volumes are on a network offer it (as NFS and CephFS), and where all pods are on one "
+        advice += "node, claimTemplate.accessModes may be [ReadWriteOnce]"
+    return f"no claim of this namespace has a volume with {modes}{advice}"
 
 
 def mount_store(pod: Object, container: Object, spec: SparkApplicationSpec, names: AttemptNames) -> None:

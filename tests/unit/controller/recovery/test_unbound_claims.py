@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rekindle.controller.resources import PERSISTENT_VOLUME_CLAIM, POD
+from rekindle.controller.submission import names as labels
 from tests.unit.controller.test_reconciler import Desk, at_desk
 
 TEMPLATE = {"storageClassName": "nfs", "resources": {"requests": {"storage": "10Gi"}}}
@@ -32,9 +33,10 @@ def test_a_claim_that_nobody_binds_is_named():
         name = desk.names.store_claim()
         said = await told(desk, NO_VOLUME)
         assert said.startswith(f"the driver's pod is not scheduled: {NO_VOLUME}; claim {name} (class nfs, ")
-        assert said.endswith(
-            f"ReadWriteMany, 10Gi) of spec.recovery.storage is Pending; `kubectl describe pvc {name}` tells why"
+        told_why = (
+            f"ReadWriteMany, 10Gi) of spec.recovery.storage is Pending; `kubectl describe pvc {name}` tells why; "
         )
+        assert told_why in said
         assert (await desk.said("Unschedulable"))["note"] == said
         desk.server.change(PERSISTENT_VOLUME_CLAIM, "team", name, {"status": {"phase": "Bound"}}, "status")
         assert "claim" not in await told(desk, "3 node(s) had volume node affinity conflict")
@@ -48,6 +50,51 @@ def test_a_claim_that_is_not_there_is_named():
         assert said.endswith("; claim results is not there (spec.recovery.storage)")
 
     at_desk(case, recovery={"storage": {"claimName": "results"}})
+
+
+def bound(name: str, class_name: str | None, *modes: str, phase: str = "Bound") -> dict[str, Any]:
+    """Another application's claim."""
+    metadata = {"name": name, "namespace": "team", "labels": {labels.LABEL_MANAGED: "true"}}
+    spec = {"storageClassName": class_name} if class_name else {}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase, "accessModes": list(modes)}}
+
+
+@pytest.mark.parametrize(
+    ("others", "says"),
+    [
+        (
+            [
+                bound("a", "files", "ReadWriteMany", "ReadWriteOnce"),
+                bound("b", "disks", "ReadWriteOnce"),
+                bound("c", "ceph", "ReadWriteMany"),
+                bound("d", "slow", "ReadWriteMany", phase="Pending"),
+                bound("e", None, "ReadWriteMany"),
+            ],
+            "volumes with ReadWriteMany are in use here of class ceph, files",
+        ),
+        (
+            [bound("b", "disks", "ReadWriteOnce")],
+            "no claim of this namespace has a volume with ReadWriteMany: classes whose volumes are on a network offer "
+            "it (as NFS and CephFS), and where all pods are on one node, claimTemplate.accessModes may be "
+            "[ReadWriteOnce]",
+        ),
+    ],
+)
+def test_which_classes_offer_what_an_unbound_claim_asks_for_is_told_from_what_is_in_use(others, says):
+    async def case(desk: Desk):
+        for one in others:
+            desk.server.make(PERSISTENT_VOLUME_CLAIM, "team", one)
+        assert (await told(desk, NO_VOLUME)).endswith(f" tells why; {says}")
+
+    at_desk(case, recovery={"storage": {"claimTemplate": TEMPLATE}})
+
+
+def test_of_a_mode_that_one_node_may_mount_no_advice_is_given():
+    async def case(desk: Desk):
+        said = await told(desk, NO_VOLUME)
+        assert said.endswith("; no claim of this namespace has a volume with ReadWriteOnce")
+
+    at_desk(case, recovery={"storage": {"claimTemplate": {**TEMPLATE, "accessModes": ["ReadWriteOnce"]}}})
 
 
 @pytest.mark.parametrize(
