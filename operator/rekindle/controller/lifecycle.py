@@ -27,6 +27,7 @@ from rekindle.controller.live_attempt import running, submitted
 from rekindle.controller.recovery.job_facts import with_facts
 from rekindle.controller.recovery.recovering import end_recovery
 from rekindle.controller.recovery.volumes import drop_store, with_volumes
+from rekindle.controller.restarts import longest_wait
 from rekindle.controller.status import enter, says_the_same, with_condition, with_driver
 
 State = ApplicationState
@@ -88,6 +89,10 @@ def _pending_rerun(view: View, status: ApplicationStatus) -> Decision:
         fresh = status.model_copy(update={"restarts": RestartCounts()})
         return begin(view, fresh, "SpecEdited", "the edited spec is submitted")
     left = parse_time(status.next_attempt_time) - view.now if status.next_attempt_time else 0.0
+    longest = longest_wait(view.application.spec.restart_policy)
+    if left > longest:  # somebody has changed it, or the clock that it was written by was wrong
+        left, due = longest, {"next_attempt_time": format_time(view.now + longest)}
+        status = status.model_copy(update=due)
     if left > 0:
         return Decision(status, delay=left)
     last = status.transitions[-1].message if status.transitions else "a rerun"

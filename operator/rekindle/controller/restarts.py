@@ -51,6 +51,12 @@ def after_failure(policy: RestartPolicy | None, cause: FailureCause, counts: Res
     return Again(delay, counts.model_copy(update={name: used + 1}))
 
 
+def longest_wait(policy: RestartPolicy | None) -> float:
+    """Seconds that no restart is waited for."""
+    chosen = policy or _UNSET
+    return float(max(chosen.max_retry_interval, chosen.on_failure_retry_interval))
+
+
 _NAMES = {
     FailureCause.SUBMISSION: "failed submissions",
     FailureCause.APPLICATION: "failures of the application",

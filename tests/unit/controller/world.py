@@ -120,6 +120,9 @@ class World:
     """[uid of a driver's pod -> what its job master told last]"""
 
     volumes: VolumeFacts | None = None
+    status_problem: str = ""
+    """Why the stored status could not be read; one that was stored since can be."""
+
     said: list[tuple[str, str, str]] = field(default_factory=list)
 
     def state(self) -> ApplicationState:
@@ -180,6 +183,7 @@ class World:
             executors=executor_facts(self.executors, self.status.executors.ever_started),
             job=self.jobs.get(info.pod_uid),
             volumes=self.volumes,
+            status_problem=self.status_problem,
             submission_error="",
             deleted_at=self.deleted_at,
             now=self.now,
@@ -210,6 +214,7 @@ class World:
         self.status = ApplicationStatus.model_validate(
             decision.status.model_dump(mode="json", by_alias=True), strict=False
         )
+        self.status_problem = ""
         self.said += [(one.type, one.reason, one.message) for one in decision.events]
         for step in decision.steps:
             if isinstance(step, Submit) and not self.refusal:
