@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -66,9 +66,10 @@ class CommittedPartitions:
             return manifest.missing(self.store.storage) or manifest.corrupt(self.store.storage)
 
     def stored_bytes(self) -> int:
-        """Bytes of all partitions read so far whose result was not released."""
+        """Bytes of all partitions read so far whose result was not released; of each its newest version, for what it
+        replaces is removed."""
         kept = (stage for name, stage in self.manifests.items() if name not in self._released)
-        return sum(one.bytes for stage in kept for one in stage.values())
+        return sum(one.bytes for stage in kept for one in _newest(stage.values()))
 
     def remove_damaged(self, stage: str, partition: int, version: int) -> None:
         """Remove a manifest that cannot be read."""
@@ -120,3 +121,12 @@ class CommittedPartitions:
             return [look(item) for item in items]
         with ThreadPoolExecutor(min(_LOOKED_AT_ONCE, len(items)), "rekindle-look") as pool:
             return list(pool.map(look, items))
+
+
+def _newest(manifests: Iterable[Manifest]) -> Iterable[Manifest]:
+    """Of each partition the newest version."""
+    newest: dict[int, Manifest] = {}
+    for one in manifests:
+        if one.partition not in newest or one.version > newest[one.partition].version:
+            newest[one.partition] = one
+    return newest.values()

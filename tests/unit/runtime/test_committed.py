@@ -75,3 +75,14 @@ def test_what_was_released_takes_no_space(tmp_path):
     store.put_if_absent(layout.manifest("s", 0, 2), manifest(0, version=2, bytes=5))
     committed.scan("s")
     assert committed.stored_bytes() >= 5
+
+
+def test_what_was_replaced_takes_no_space(tmp_path):
+    """Else a run that recovered would be refused by its storeLimit, and each one that goes on with it."""
+    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
+    for partition, version, size in ((0, 1, 100), (0, 2, 30), (1, 1, 5)):
+        made = manifest(partition, version=version, bytes=size)
+        store.put_if_absent(layout.manifest("s", partition, version), made)
+    committed = CommittedPartitions(store, layout)
+    committed.scan("s")
+    assert committed.stored_bytes() == 35
