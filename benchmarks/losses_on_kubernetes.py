@@ -1,4 +1,4 @@
-"""What the loss of a pipeline's driver, of a node or of a volume costs on Kubernetes, beside starting over.
+"""What the loss of a pipeline's driver, of a node, a volume or an executor costs on Kubernetes, beside its peers.
 
     make cluster
     python benchmarks/losses_on_kubernetes.py                                   each loss at 25, 50 and 75 %, once
@@ -13,14 +13,20 @@ that it takes undisturbed something is lost:
                   cloud's controller does; how long a cluster takes to notice a dead machine is not in it
     volume        a PersistentVolume under the claim that holds results: one of two, or the only one where each
                   driver starts over
+    executor      the pod of one is deleted by force, with its part of Spark's shuffle; driver and nodes live
 
     contender     what it is
     undisturbed   nothing is lost
     anew          each driver has a store of its own: it starts over, as with every other operator
+    spark         of executors: the same work as one plan of Spark's, which stores nothing and makes lost shuffle files
+                  again
+    shuffles      the same with spec.recovery.shuffleVolumes, Spark's own recovery of shuffle files
     rekindle      spec.recovery.storage
 
 seconds: from when the operator says RUNNING for the first time to COMPLETED, as seen every 0.2 s. since: from the loss
-to COMPLETED, which a pipeline's earlier hours do not dilute. rerun: task-seconds of tasks that ran again. noticed, next
+to COMPLETED, which a pipeline's earlier hours do not dilute. Both beside the first of the same loss, anew or spark;
+spark undisturbed is there too, as stages end elsewhere than a pipeline's. rerun: task-seconds of tasks that ran again,
+where they are told. noticed, next
 driver, first task: seconds from the loss until the operator had taken the driver for lost, until the next one ran, and
 until its first task that makes a result began: of a stage that shuffles, after all of its map side.
 
@@ -46,7 +52,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.bench import interleaved
 from benchmarks.on_kubernetes.command_line import exit_code, percent, positive, say, show
 from benchmarks.on_kubernetes.installed import installed
-from benchmarks.results import ResultsFile, Run, markdown, ratio, spread
+from benchmarks.results import ResultsFile, Run, Spread, markdown, ratio, spread
 from rekindle.controller.resources import Object
 from tests.cluster import api, operators
 from tests.cluster.api import SPREAD, Application, items, until
@@ -62,13 +68,27 @@ _PROGRAMS, _NAME = "losses-programs", "losses"
 _EXECUTORS = 3
 _START_SECONDS, _GONE_SECONDS = 180.0, 120.0
 _PHASES = ("noticed", "next driver", "first task")
-_LOSSES = ("driver", "node", "volume")
+_PEERS = {
+    "driver": ("anew", "rekindle"),
+    "node": ("anew", "rekindle"),
+    "volume": ("anew", "rekindle"),
+    "executor": ("spark", "shuffles", "rekindle"),
+}
+"""[what is lost -> who loses it, the first of whom the others are set beside]"""
+
+_MODES = {"anew": "anew", "spark": "plain", "shuffles": "plain", "rekindle": "keep", "undisturbed": "keep"}
+"""[contender -> what its program is told]"""
 
 
-def manifest(image: str, words: Sequence[str], volumes: int = 1) -> Object:
+def manifest(image: str, words: Sequence[str], volumes: int = 1, *, is_shuffle_kept: bool = False) -> Object:
     """The application. Its driver is followed by another at once."""
     pod = {"memory": "600m", "coreRequest": "100m", "configMaps": [{"name": _PROGRAMS, "path": "/app"}]}
     claim = {"storageClassName": storage.CLASS, "resources": {"requests": {"storage": "1Gi"}}}
+    recovery: Object = {"storage": {"claimTemplate": claim}, "volumes": volumes}
+    conf = {}
+    if is_shuffle_kept:
+        recovery = {"shuffleVolumes": {"size": "1Gi", "storageClassName": storage.CLASS}}
+        conf = {"spark.kubernetes.legacy.useReadWriteOnceAccessMode": "true"}  # what the cluster's volumes have
     spec = {
         "type": "Python",
         "sparkVersion": version("pyspark"),
@@ -77,7 +97,8 @@ def manifest(image: str, words: Sequence[str], volumes: int = 1) -> Object:
         "mainApplicationFile": f"local:///app/{_PROGRAM.name}",
         "arguments": list(words),
         "restartPolicy": {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 1},
-        "recovery": {"storage": {"claimTemplate": claim}, "volumes": volumes},
+        "recovery": recovery,
+        "sparkConf": conf,
         "driver": {**pod, "cores": 1, "serviceAccount": "spark"},
         "executor": {**pod, "cores": 1, "instances": _EXECUTORS, "affinity": SPREAD},
     }
@@ -87,11 +108,11 @@ def manifest(image: str, words: Sequence[str], volumes: int = 1) -> Object:
 
 def run_once(image: str, options: argparse.Namespace, contender: str, loss: tuple[str, float] | None) -> Run:
     """One run; `loss`: what is lost, and seconds after it runs. AssertionError or Failed where it does not end well."""
-    kept = not contender.startswith("anew")
-    volumes = 2 if kept and loss is not None and loss[0] == "volume" else 1
+    who = contender.partition(" ")[0]
+    volumes = 2 if who == "rekindle" and loss is not None and loss[0] == "volume" else 1
     storage.recycle_volumes()
-    words = (str(options.tasks), str(options.seconds), "keep" if kept else "anew")
-    app = Application(manifest(image, words, volumes))
+    words = (str(options.tasks), str(options.seconds), _MODES[who])
+    app = Application(manifest(image, words, volumes, is_shuffle_kept=who == "shuffles"))
     _clear(app)
     try:
         with levers.cordoned(operators.pods()[0]["spec"]["nodeName"]):  # the operator is not what is lost
@@ -99,19 +120,21 @@ def run_once(image: str, options: argparse.Namespace, contender: str, loss: tupl
             began = time.time()
             app.wait_until("its executors", _has_executors, _START_SECONDS)
         if loss is None:
-            return Run(contender, 0, _ended(app, options.deadline) - began, details={"rerun": _rerun(app)})
+            return Run(contender, 0, _ended(app, options.deadline) - began, details={"rerun": 0.0})
         what, after = loss
         time.sleep(max(0.0, began + after - time.time()))  # its executors may have taken longer to come
         say(f"  the {what} is lost")
         lost = time.time()
         with _lost(app, what):
-            phases = _phases(app, lost)
+            details = _phases(app, lost) if what != "executor" else {}
             ended = _ended(app, options.deadline)
-        (drivers,) = app.said("drivers")
-        if (first := drivers[-1]["firstTask"]) is not None:
-            phases["first task"] = first - lost
-        rerun = _rerun(app) if kept else after * _EXECUTORS  # who starts over makes all again that there was
-        return Run(contender, 0, ended - began, details={**phases, "since": ended - lost, "rerun": rerun})
+        if who == "rekindle":
+            details["rerun"] = _rerun(app)
+        if who == "anew":
+            details["rerun"] = after * _EXECUTORS  # who starts over makes all again that there was
+        if details.keys() >= {"next driver"} and (first := app.said("drivers")[-1][-1]["firstTask"]) is not None:
+            details["first task"] = first - lost
+        return Run(contender, 0, ended - began, details={**details, "since": ended - lost})
     finally:
         _clear(app)
 
@@ -125,6 +148,9 @@ def _lost(app: Application, what: str) -> Iterator[None]:
     """Take something away, and give back what the cluster needs afterwards."""
     if what == "driver":
         app.kill_driver()
+        yield
+    elif what == "executor":
+        api.kill(JOBS, min(pod["metadata"]["name"] for pod in app.executors()))
         yield
     elif what == "node":
         driver = app.driver()
@@ -188,35 +214,49 @@ def measure(options: argparse.Namespace) -> list[Run]:
         say(f"  {found[-1].error or f'{found[-1].seconds:.1f} s, {dict(found[-1].details)}'}")
 
     for number in range(1, options.rounds + 1):
-        add("undisturbed", number, None)
-    whole = spread(found, "undisturbed")
-    if whole is None:
-        return found
+        for name in _undisturbed(options.lost):
+            add(name, number, None)
     for number, name in interleaved(_names(options.lost, options.at), range(1, options.rounds + 1)):
-        _, what, share = name.split()
-        add(name, number, (what, whole.median * float(share) / 100))
+        who, what, share = name.split()
+        whole = spread(found, _whole(who))
+        if whole is not None:
+            add(name, number, (what, whole.median * float(share) / 100))
     return found
 
 
 def _names(losses: Iterable[str], shares: Iterable[int]) -> list[str]:
-    return [f"{who} {what} {share}" for share in shares for what in losses for who in ("anew", "rekindle")]
+    return [f"{who} {what} {share}" for share in shares for what in losses for who in _PEERS[what]]
+
+
+def _undisturbed(losses: Iterable[str]) -> list[str]:
+    """Those of whose time a share passes before a loss."""
+    return list(dict.fromkeys(_whole(who) for what in losses for who in _PEERS[what]))
+
+
+def _whole(who: str) -> str:
+    """A contender's run without a loss."""
+    return "spark undisturbed" if _MODES[who] == "plain" else "undisturbed"
 
 
 def table(found: Sequence[Run], losses: Sequence[str], shares: Sequence[int]) -> str:
     """A line for each contender, with its time beside that of starting over: from the start, and from the loss."""
 
     def detail(name: str) -> Callable[[Run], float]:
-        return lambda run: float(run.details.get(name, 0.0))
+        return lambda run: float(run.details[name])
+
+    def told(contender: str, name: str) -> Spread | None:
+        return spread([run for run in found if name in run.details], contender, detail(name))
 
     since = detail("since")
-    rows: list[tuple[object, ...]] = [("undisturbed", spread(found, "undisturbed"), *[None] * (4 + len(_PHASES)))]
+    nothing: list[None] = [None] * (4 + len(_PHASES))
+    rows: list[tuple[object, ...]] = [(name, spread(found, name), *nothing) for name in _undisturbed(losses)]
     for name in _names(losses, shares):
-        anew = name.replace("rekindle", "anew")
-        times = (spread(found, name), ratio(found, name, anew))
-        after = (spread(found, name, since), ratio(found, name, anew, since))
-        rest = [spread(found, name, detail(title)) for title in ("rerun", *_PHASES)]
-        rows.append((name, *times, *after, *rest))
-    head = ("lost at %", "seconds", "times starting over", "since", "times starting over", "rerun task-s", *_PHASES)
+        _, what, share = name.split()
+        first = f"{_PEERS[what][0]} {what} {share}"
+        times = (spread(found, name), ratio(found, name, first))
+        after = (spread(found, name, since), ratio(found, name, first, since))
+        rows.append((name, *times, *after, *(told(name, title) for title in ("rerun", *_PHASES))))
+    head = ("lost at %", "seconds", "times the first", "since", "times the first", "rerun task-s", *_PHASES)
     return markdown(head, rows)
 
 
@@ -226,10 +266,10 @@ def make_parser() -> argparse.ArgumentParser:
     add(
         "--lost",
         nargs="+",
-        choices=_LOSSES,
-        default=list(_LOSSES),
+        choices=list(_PEERS),
+        default=list(_PEERS),
         metavar="WHAT",
-        help=f"of {', '.join(_LOSSES)} (default: each)",
+        help=f"of {', '.join(_PEERS)} (default: each)",
     )
     add("--at", nargs="+", type=percent, default=[25, 50, 75], metavar="PERCENT", help="(default: 25 50 75)")
     add("--rounds", type=positive, default=1, help="how often each contender runs (default: %(default)s)")

@@ -9,15 +9,15 @@ from benchmarks.results import Run
 from rekindle.api.spark_application import SparkApplication
 
 
-def run(contender: str, seconds: float, since: float, rerun: float = 0.0) -> Run:
-    return Run(contender, 1, seconds, details={"since": since, "rerun": rerun})
+def run(contender: str, seconds: float, since: float, **more: float) -> Run:
+    return Run(contender, 1, seconds, details={"since": since, **more})
 
 
 def test_both_ratios_are_of_the_same_loss_at_the_same_time():
     found = [
         Run("undisturbed", 1, 100.0),
-        run("anew node 75", 200.0, 120.0, 225.0),
-        run("rekindle node 75", 150.0, 30.0, 12.0),
+        run("anew node 75", 200.0, 120.0, rerun=225.0),
+        run("rekindle node 75", 150.0, 30.0, rerun=12.0),
         run("anew driver 75", 1.0, 1.0),
     ]
     lines = [line.split(" | ") for line in table(found, ["node"], [75]).splitlines()]
@@ -25,6 +25,23 @@ def test_both_ratios_are_of_the_same_loss_at_the_same_time():
     assert lines[3][:6] == ["| anew node 75", "200", "1.00", "120", "1.00", "225"]
     assert lines[4][:6] == ["| rekindle node 75", "150", "0.75", "30.0", "0.25", "12.0"]
     assert len(lines) == 5
+
+
+def test_who_loses_an_executor_is_set_beside_plain_spark_which_tells_of_no_task_that_ran_again():
+    found = [
+        Run("undisturbed", 1, 100.0),
+        Run("spark undisturbed", 1, 80.0),
+        run("spark executor 50", 160.0, 100.0),
+        run("shuffles executor 50", 120.0, 80.0),
+        run("rekindle executor 50", 80.0, 50.0, rerun=9.0),
+    ]
+    lines = [line.strip("| ").split(" | ") for line in table(found, ["executor"], [50]).splitlines()[2:]]
+    assert [line[:3] for line in lines[:2]] == [["spark undisturbed", "80.0", "–"], ["undisturbed", "100", "–"]]
+    assert [line[1:6] for line in lines[2:]] == [
+        ["160", "1.00", "100", "1.00", "–"],
+        ["120", "0.75", "80.0", "0.80", "–"],
+        ["80.0", "0.50", "50.0", "0.50", "9.0"],
+    ]
 
 
 def test_a_run_that_went_wrong_counts_nowhere():
@@ -36,10 +53,13 @@ def test_a_run_that_went_wrong_counts_nowhere():
 def test_the_application_is_one_that_is_accepted():
     spec = SparkApplication.model_validate(manifest("spark:none", ["12", "10", "keep"], 2)).spec
     assert (spec.recovery.volumes, spec.arguments) == (2, ["12", "10", "keep"])
+    spark = SparkApplication.model_validate(manifest("spark:none", ["12", "10", "plain"], is_shuffle_kept=True)).spec
+    assert spark.recovery.storage is None
+    assert spark.recovery.shuffle_volumes is not None
 
 
 def test_each_loss_is_measured_unless_told():
-    assert make_parser().parse_args([]).lost == ["driver", "node", "volume"]
+    assert make_parser().parse_args([]).lost == ["driver", "node", "volume", "executor"]
     assert make_parser().parse_args(["--lost", "node"]).lost == ["node"]
 
 
