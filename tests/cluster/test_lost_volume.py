@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.api import Object
+from tests.cluster import api
+from tests.cluster.api import Object, until
+from tests.cluster.deployment import JOBS
+from tests.cluster.marks import beside
 from tests.cluster.test_lost_driver import PARTITIONS
 from tests.kind import storage
 from tests.kind.kubectl import given_kubeconfig
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = [pytest.mark.timeout(700), beside]
 
 
 def finished(status: Object, stage: str) -> int:
@@ -18,7 +21,7 @@ def finished(status: Object, stage: str) -> int:
     return int(stages.get(stage, {}).get("finished", 0))
 
 
-@pytest.mark.requirement("S6-1", "S7-2", "S7-4", "S7-9", "S7-14")
+@pytest.mark.requirement("S6-1", "S7-2", "S7-4", "S7-9", "S7-14", "S7-26")
 def test_a_lost_volume_costs_what_was_on_it(application, claim_template):
     """All of the first stage is stored, on two volumes, and the first two partitions of the second, one on each."""
     assert given_kubeconfig() is None, "a volume is taken away, which needs a cluster of its own"
@@ -54,3 +57,6 @@ def test_a_lost_volume_costs_what_was_on_it(application, claim_template):
     assert anew["spec"]["volumeName"] != claim["spec"]["volumeName"]
     reasons = [one["reason"] for one in app.events()]
     assert (reasons.count("VolumeLost"), reasons.count("RecoveryPlanned"), reasons.count("JobRecovered")) == (1, 1, 1)
+    app.edit(timeToLiveSeconds=1)
+    until("it is gone", lambda: api.get("sparkapplication", app.name, JOBS) is None, 30)
+    until("so are its claims", lambda: not api.items("pvc", JOBS, f"rekindle.dev/application={app.name}"), 60)
