@@ -2,12 +2,15 @@
 
 One folder of the machine is mounted into every node, and each of its subfolders is a PersistentVolume of the storage
 class `shared`. A claim takes any free one. What was claimed once is Released and keeps its files until
-`recycle_volumes` empties it and offers it again.
+`recycle_volumes` empties it and offers it again. The folder is a file system of its own, in memory, so that it can be
+filled to the last byte without harm to the machine.
 """
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,12 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.kind.kubectl import kubectl
-from tests.kind.processes import cache
+from tests.kind.processes import alone, cache, run
 
 CLASS = "shared"
 COUNT = 24
 IN_NODE = "/volumes"
 _SIZE = "10Gi"
+_ROOM = "4g"
+"""For all of them together."""
+
+_MOUNT_SECONDS = 30
+_STEPS = (1 << 26, 1 << 20, 1 << 12)
+"""Bytes that are taken at a time of what room is left."""
 
 
 def host_folder() -> Path:
@@ -30,12 +39,17 @@ def host_folder() -> Path:
 def prepare_folder() -> Path:
     """An empty folder for every volume; anybody may write, for pods run as many users."""
     remove_folder()
+    host_folder().mkdir(parents=True)
+    options = ["-o", f"size={_ROOM},mode=755"]
+    run(["mount", "-t", "tmpfs", *options, "rekindle-volumes", host_folder()], timeout=_MOUNT_SECONDS)
     for name in volume_names():
         _make(host_folder() / name)
     return host_folder()
 
 
 def remove_folder() -> None:
+    while host_folder().is_mount():
+        run(["umount", host_folder()], timeout=_MOUNT_SECONDS)
     shutil.rmtree(host_folder(), ignore_errors=True)
 
 
@@ -65,6 +79,11 @@ def recycle_volumes(is_used: Callable[[str], bool] = lambda claim: False) -> lis
 
     `is_used`: of the claim that had it, whether pods may mount it still.
     """
+    with alone():
+        return _recycle(is_used)
+
+
+def _recycle(is_used: Callable[[str], bool]) -> list[str]:
     listed = json.loads(kubectl("get", "persistentvolumes", "-o", "json"))["items"]
     released = [
         item["metadata"]["name"]
@@ -89,6 +108,32 @@ def lost(name: str) -> Iterator[None]:
     finally:
         _empty(host_folder() / name)
         kubectl("apply", "-f", "-", text=json.dumps(_volume(name)))
+
+
+@contextmanager
+def full() -> Iterator[None]:
+    """None of the volumes has room for a byte more; what is removed meanwhile makes some."""
+    filler = host_folder() / ".filler"
+    try:
+        with filler.open("wb") as file:
+            size = 0
+            for step in _STEPS:
+                while _take(file.fileno(), size, step):
+                    size += step
+        yield
+    finally:
+        filler.unlink()
+
+
+def _take(file: int, start: int, count: int) -> bool:
+    """Whether there was room for so many bytes of a file."""
+    try:
+        os.posix_fallocate(file, start, count)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return False
+    return True
 
 
 def _volume(name: str) -> dict[str, Any]:

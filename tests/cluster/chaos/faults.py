@@ -15,7 +15,7 @@ from rekindle.runtime.store import Store
 from tests.cluster import api, operators
 from tests.cluster.api import Object
 from tests.cluster.chaos.subject import VOLUMES, Subject
-from tests.kind import kubelet, levers
+from tests.kind import kubelet, levers, storage
 from tests.kind.cluster import WORKERS
 from tests.kind.kubectl import kubectl
 
@@ -171,11 +171,19 @@ def _refuse_writes(subjects: Sequence[Subject], dice: random.Random) -> str | No
     return f"volume {number} of {subject} took nothing for {seconds:.0f} s"
 
 
+def _fill_volumes(_: Sequence[Subject], dice: random.Random) -> str | None:
+    """All of them, the journals' too."""
+    seconds = dice.uniform(1, 8)
+    with storage.full():
+        time.sleep(seconds)
+    return f"all volumes were full for {seconds:.0f} s"
+
+
 FAULTS = (
     Fault("kill-driver", 5, _kill_driver),
     Fault("delete-driver", 3, _delete_driver),
-    Fault("kill-executor", 8, _kill_executor),
-    Fault("kill-operator", 5, _kill_operator),
+    Fault("kill-executor", 7, _kill_executor),
+    Fault("kill-operator", 4, _kill_operator),
     Fault("pause-node", 3, _to_node("stood still", levers.paused, 12), alone=True),
     Fault("cut-node", 2, _to_node("was cut off", levers.isolated, 15), alone=True),
     Fault("kill-node", 1, _to_node("was dead", levers.killed, 10), alone=True),
@@ -186,6 +194,7 @@ FAULTS = (
     Fault("delete-claim", 1, _delete_claim),
     Fault("lose-claim", 1, _lose_claim),
     Fault("refuse-writes", 1, _refuse_writes),
+    Fault("fill-volumes", 2, _fill_volumes),
 )
 
 
