@@ -2,12 +2,14 @@
 sums are what arithmetic says, as JSON.
 
 Arguments: partitions of the first three stages, seconds that each of the second takes, a folder of the driver for the
-sink.
+sink; a folder in which each task of the second leaves a file when its time is over.
 """
 
 import json
+import os
 import sys
 import time
+import uuid
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
@@ -16,13 +18,15 @@ from pyspark.sql import functions as F  # noqa: N812
 import rekindle
 from rekindle.pipeline import FileSink, Pipeline
 
-partitions, seconds, out = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+partitions, seconds, out, marks = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4:]
 rows, keys = 40_000, 101
 pipeline = Pipeline("chain", default_partitions=partitions)
 
 
 def slept(batches):
     time.sleep(seconds)
+    for folder in marks:
+        open(os.path.join(folder, uuid.uuid4().hex), "x").close()
     yield from batches
 
 
