@@ -48,14 +48,7 @@ class Server:
 
     @property
     def hadoop_conf(self) -> dict[str, str]:
-        """How Spark reaches it."""
-        return {
-            "fs.s3a.endpoint": self.endpoint,
-            "fs.s3a.endpoint.region": "us-east-1",
-            "fs.s3a.path.style.access": "true",
-            "fs.s3a.access.key": KEY,
-            "fs.s3a.secret.key": SECRET,
-        }
+        return hadoop_conf(self.endpoint)
 
     @property
     def spark_conf(self) -> dict[str, str]:
@@ -70,6 +63,17 @@ class Server:
             "AWS_SECRET_ACCESS_KEY": SECRET,
             "AWS_REGION": "us-east-1",
         }
+
+
+def hadoop_conf(endpoint: str) -> dict[str, str]:
+    """How Spark reaches a server."""
+    return {
+        "fs.s3a.endpoint": endpoint,
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.path.style.access": "true",
+        "fs.s3a.access.key": KEY,
+        "fs.s3a.secret.key": SECRET,
+    }
 
 
 def server_binary() -> Path:

@@ -1,14 +1,34 @@
-"""Spark's connector for buckets, as a manifest's `deps`: of the Hadoop that this PySpark has."""
+"""Spark's connector for buckets, of the Hadoop that this PySpark has: as a manifest's `deps`, and as files."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import pyspark
 
+from tests.kind.processes import cache
+
 _SDK = "2.35.4"
 """The AWS SDK that it is built with."""
+
+
+_FETCH_SECONDS = 600
+_FETCH = """
+import sys
+from pyspark.sql import SparkSession
+packages, left_out, folder = sys.argv[1:]
+settings = {"spark.jars.packages": packages, "spark.jars.excludes": left_out, "spark.jars.ivy": folder}
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+for key, value in settings.items():
+    builder = builder.config(key, value)
+builder.getOrCreate().stop()
+"""
 
 
 def _hadoop() -> str:
@@ -26,3 +46,15 @@ CONNECTOR = {
     # All services of AWS in one archive of 600 MB; the parts above are enough.
     "excludePackages": ["software.amazon.awssdk:bundle"],
 }
+
+
+def connector_jars() -> list[Path]:
+    """The same as files, which Spark fetches once and which are kept outside the checkout."""
+    packages, left_out = ",".join(CONNECTOR["packages"]), ",".join(CONNECTOR["excludePackages"])
+    folder = cache().parent / f"connector-{hashlib.sha256(json.dumps(CONNECTOR).encode()).hexdigest()[:12]}"
+    if not folder.exists():
+        with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
+            command = [sys.executable, "-c", _FETCH, packages, left_out, aside]
+            subprocess.run(command, check=True, timeout=_FETCH_SECONDS, stdout=subprocess.DEVNULL)
+            (Path(aside) / "jars").rename(folder)
+    return sorted(folder.glob("*.jar"))
