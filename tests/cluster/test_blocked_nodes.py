@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rekindle.api.node_block import parse_instant
 from tests.cluster import operators
 from tests.cluster.api import SPREAD, until
 from tests.cluster.marks import needs_nodes
-from tests.cluster.node_blocks import blocks, marked_nodes
+from tests.cluster.node_blocks import blocks, marked_nodes, told
 from tests.cluster.test_cli import rekindle
 from tests.kind import levers
 from tests.kind.cluster import WORKERS
@@ -82,12 +83,40 @@ def test_a_slow_node_is_blocked_drained_and_its_executor_duplicated(application)
     assert {"SlowNode", "ExecutorDrained", "DuplicateExecutorsMade"} <= reasons
 
 
+@pytest.mark.requirement("S3-8", "S3-10")
+def test_the_block_of_a_node_is_renewed_while_a_task_is_slow_there_and_goes_with_its_application(application):
+    """Nobody copies its tasks, so the slow one takes its time."""
+    app = application(
+        "stays-slow",
+        "spin.py",
+        str(TASKS),
+        "0.7",
+        executor={"instances": 3, "affinity": SPREAD},
+        speculation=SPECULATION | {"blockSlowNodeDuration": "20s"},
+        blocklist={"removeWhenDone": True},
+        sparkConf={"spark.speculation": "false"},
+    )
+    app.apply()
+    app.wait_until("three executors run", lambda status: status.get("executors", {}).get("running") == 3, 180)
+    driver = app.driver()["spec"]["nodeName"]
+    sick = next(one["spec"]["nodeName"] for one in app.executors() if one["spec"]["nodeName"] != driver)
+    until("a baseline", lambda: app.log().count("Finished task") >= BASELINE_RATIO * TASKS, 120, tell=app.tell)
+    with levers.slowed(sick, 0.05):
+        [first] = until("a block", blocks, 120, tell=app.tell)
+        until("a later end", lambda: [one for one in blocks() if later(one, first)], 30, tell=told)
+        [renewed] = blocks()
+    assert renewed["metadata"]["uid"] == first["metadata"]["uid"]
+    assert renewed["spec"]["applications"] == [f"{app.namespace}/{app.name}"]
+    app.delete()
+    until("no block is left", lambda: not blocks() and not marked_nodes(), 15, tell=told)
+
+
 @pytest.mark.requirement("S3-4", "S3-9", "S3-13")
 def test_a_node_that_a_person_blocks_gets_no_executor_until_the_end(application):
     """Though the operator dies meanwhile: the end is kept by its successor."""
     node = WORKERS[0]
-    told = rekindle("block", node, "--for", "45s", "--cause", "disk")
-    assert told.returncode == 0, told.stderr
+    made = rekindle("block", node, "--for", "45s", "--cause", "disk")
+    assert made.returncode == 0, made.stderr
     until("the marks", lambda: marked_nodes() == {node}, 30)
     shown = rekindle("nodes").stdout
     assert [line.split()[-1] for line in shown.splitlines() if line.startswith(f"{node} ")] == ["disk"]
@@ -98,6 +127,10 @@ def test_a_node_that_a_person_blocks_gets_no_executor_until_the_end(application)
     until("the end of the block", lambda: not marked_nodes(), 60)
     assert rekindle("unblock", node).returncode == 0
     assert blocks() == []
+
+
+def later(block, than):
+    return parse_instant(block["spec"]["end"]) > parse_instant(than["spec"]["end"])
 
 
 def is_duplicate(pod):
