@@ -14,6 +14,7 @@ from tests.cluster.api import Application, Object
 from tests.cluster.deployment import JOBS, Images
 from tests.kind.cluster import WORKERS, why_unhealthy
 from tests.kind.kubectl import given_kubeconfig, kubectl
+from tests.kind.processes import alone
 from tests.kind.storage import CLASS, recycle_volumes
 
 APPS = Path(__file__).with_name("apps")
@@ -28,16 +29,18 @@ def a_cluster() -> None:
 
 @pytest.fixture(scope="session")
 def images() -> Images:
-    built = deployment.build()
-    deployment.load(built)
+    with alone():  # others may run beside this
+        built = deployment.build()
+        deployment.load(built)
     return built
 
 
 @pytest.fixture(scope="session")
 def installed(images: Images) -> Images:
     """Rekindle, from its chart."""
-    deployment.make_namespace(JOBS)
-    deployment.install(images)
+    with alone():
+        deployment.make_namespace(JOBS)
+        deployment.install(images)
     return images
 
 
@@ -47,8 +50,9 @@ def programs() -> str:
     data = {path.name: path.read_text() for path in sorted(APPS.glob("*.py"))}
     name = "programs"
     metadata = {"name": name, "namespace": JOBS}
-    deployment.make_namespace(JOBS)
-    api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    with alone():
+        deployment.make_namespace(JOBS)
+        api.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     return name
 
 

@@ -3,12 +3,14 @@
 import pytest
 
 from tests.cluster import operators
+from tests.cluster.marks import beside
 
 pytestmark = pytest.mark.timeout(600)
 
 SLOW = ("1000", "3", "6")
 
 
+@beside
 def test_an_application_runs_to_its_end(application):
     """With the longest name that there is."""
     app = application("n" * 63, "pi.py", "1000").apply()
@@ -47,6 +49,7 @@ def test_a_killed_driver_is_followed_by_another_and_a_killed_operator_changes_no
     assert (app.status["attempt"], app.driver()["metadata"]["uid"]) == (2, second)
 
 
+@beside
 def test_a_scala_program_runs(application):
     """Spark's own SQL shell: its main class is Scala, and every Spark has it."""
     app = application(

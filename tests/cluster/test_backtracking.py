@@ -12,10 +12,11 @@ from rekindle.runtime.layout import parse_manifest_name
 from tests.cluster import api
 from tests.cluster.api import Application, Object, until
 from tests.cluster.chaos.subject import VOLUMES, Subject
+from tests.cluster.marks import beside
 from tests.cluster.test_lost_driver import stored
 from tests.kind.kubectl import given_kubeconfig
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 SECONDS = 30
 

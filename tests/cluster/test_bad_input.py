@@ -6,10 +6,11 @@ import pytest
 
 from tests.cluster.api import apply, until
 from tests.cluster.deployment import JOBS
+from tests.cluster.marks import beside
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 ONCE = {"restartPolicy": {"type": "Never"}}
 

@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from tests.cluster.deployment import JOBS
+from tests.cluster.marks import beside
 from tests.kind.kubectl import kubeconfig, kubectl
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 
 def rekindle(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.cluster.api import Application, apply, get, kill, until
-from tests.cluster.marks import needs_nodes
+from tests.cluster.marks import beside, needs_nodes
 from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 NOWHERE = {"nodeSelector": {"there-is": "no-such-node"}}
 PATIENT = {"type": "OnInfrastructureFailure", "onInfrastructureFailureRetryInterval": 3600}

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.cluster.api import evict
+from tests.cluster.marks import beside
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 ONCE = {"restartPolicy": {"type": "Never"}}
 

@@ -10,13 +10,14 @@ import pytest
 
 from tests.cluster import api
 from tests.cluster.api import Application, until
+from tests.cluster.marks import beside
 from tests.cluster.test_cli import rekindle
 from tests.kind.kubectl import kubectl
 from tests.kind.processes import Failed
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = [pytest.mark.timeout(600), beside]
 
-PARTITIONS, SECONDS, STORE = 4, 20, "/rekindle/store"
+PARTITIONS, SECONDS, STORE = 4, 30, "/rekindle/store"
 
 HEARD_SECONDS = 10.0
 """Within these the operator hears of what was stored, and less than what the next partition takes."""

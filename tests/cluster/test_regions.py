@@ -12,11 +12,12 @@ from rekindle.runtime.journal import read_run
 from tests.cluster.api import Application
 from tests.cluster.chaos.subject import VOLUMES, Subject
 from tests.cluster.gates import IN_POD, Gates
+from tests.cluster.marks import beside
 from tests.cluster.test_lost_driver import stored
 from tests.kind import kubelet
 from tests.kind.kubectl import given_kubeconfig, kubectl
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(700), beside]
 
 
 @dataclass(frozen=True)

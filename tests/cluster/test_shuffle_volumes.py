@@ -6,9 +6,10 @@ import pytest
 
 from tests.cluster import api
 from tests.cluster.api import until
+from tests.cluster.marks import beside
 from tests.kind.storage import CLASS, recycle_volumes
 
-pytestmark = pytest.mark.timeout(500)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 MAPS = 4
 

@@ -7,11 +7,12 @@ import pytest
 
 from tests.cluster.api import Application, get, items, until
 from tests.cluster.deployment import JOBS
+from tests.cluster.marks import beside
 from tests.kind import kubelet
 from tests.kind.kubectl import kubectl
 from tests.kind.spark_submit import spark_submit, spark_submit_environment
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 MAIN = "local:///opt/spark/examples/src/main/python/pi.py"
 

@@ -12,9 +12,10 @@ import yaml
 from rekindle.controller.kube import Kube, Refused
 from rekindle.controller.resources import SPARK_APPLICATION
 from tests.cluster.deployment import JOBS, ROOT
+from tests.cluster.marks import beside
 from tests.kind.kubectl import kubeconfig
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(600), beside]
 
 CRD = ROOT / "crds" / "sparkapplications.rekindle.dev.yaml"
 Path = tuple[str | int, ...]

@@ -85,7 +85,7 @@ def newest_source(root: Path) -> float:
 
 
 def stale(tiers: Iterable[Tier], newest: float) -> list[Tier]:
-    return [tier for tier in tiers if tier.folder and started(tier.rules) <= newest]
+    return [tier for tier in tiers if tier.folder and min(map(started, tier.rules)) <= newest]
 
 
 def merge(reports: Iterable[Path]) -> Results:
@@ -128,7 +128,7 @@ def main() -> int:
     for tier in stale(TIERS, newest_source(ROOT)):
         print(f"{tier.name}: no full run since the last change, running it", flush=True)
         run_tier(tier)
-    results = merge(tier.rules for tier in TIERS)
+    results = merge(report for tier in TIERS for report in tier.rules)
     print(*table(rules, results), sep="\n")
     return 1 if any(results.count(rule, "failed") for rule in rules.ids) else 0
 

@@ -58,37 +58,56 @@ class Tier:
     jvm_options: Callable[[], str] = str
     """For all JVMs of its tests, asked for when what it needs is there."""
 
-    at_once: bool = False
-    """Whether its tests run on all cores at once."""
+    parts: tuple[tuple[str, ...], ...] = ((),)
+    """Arguments for pytest, of each of its runs: one after the other, they have all tests."""
 
     @property
-    def junit(self) -> Path:
-        return BUILD / "junit" / f"{self.name}.xml"
+    def junits(self) -> list[Path]:
+        """What each of its runs has counted."""
+        return [BUILD / "junit" / f"{name}.xml" for name in self._names()]
 
     @property
-    def rules(self) -> Path:
-        """Which rules the tier's last full run showed; see tests/tools/requirements.py."""
-        return BUILD / "requirements" / f"{self.name}.json"
+    def rules(self) -> list[Path]:
+        """Which rules its last full runs showed; see tests/tools/requirements.py."""
+        return [BUILD / "requirements" / f"{name}.json" for name in self._names()]
 
-    def command(self, arguments: Sequence[str] = ()) -> list[str]:
+    def _names(self) -> list[str]:
+        return [f"{self.name}-{number}" if number else self.name for number in range(len(self.parts))]
+
+    def commands(self, arguments: Sequence[str] = ()) -> list[list[str]]:
+        """`arguments`: for one run with a selection of its own, instead of all parts."""
         if self.folder is None:
-            return ["make", "--no-print-directory", self.name]
-        command = [sys.executable, "-m", "pytest", self.folder, "-q", "--durations=5", f"--junitxml={self.junit}"]
-        command += ["--numprocesses=auto", "--dist=worksteal"] if self.at_once else []
-        # A part of a tier says nothing about the rules that the rest of it shows.
-        return [*command, *(arguments or [f"--rules-report={self.rules}"])]
+            return [["make", "--no-print-directory", self.name]]
+        command = [sys.executable, "-m", "pytest", self.folder, "-q", "--durations=5"]
+        if arguments:  # a selection says nothing about the rules that the rest of the tier shows
+            together = () if len(self.parts) > 1 else self.parts[0]
+            return [[*command, f"--junitxml={self.junits[0]}", *together, *arguments]]
+        return [
+            [*command, f"--junitxml={junit}", *part, f"--rules-report={rules}"]
+            for part, junit, rules in zip(self.parts, self.junits, self.rules, strict=True)
+        ]
 
 
 BUCKET, CLASSES = Need(("tests.tools.bucket",)), Need(("tests.tools.class_archive",))
 CLUSTER = Need(("tests.kind", "up"), ("tests.kind", "status"), ("tests.kind", "down"), ("tests.kind", "build"))
+AT_ONCE = ("--numprocesses=auto", "--dist=worksteal")
+BESIDE = ("-m", "beside and not soak", "--numprocesses=3", "--dist=worksteal")
+"""More than there are cores, for most of the time these wait."""
+
 TIERS = (
     Tier("lint", "core"),
     Tier("types", "core"),
     Tier("layers", "core"),
-    Tier("unit", "core", "tests/unit", at_once=True),
+    Tier("unit", "core", "tests/unit", parts=(AT_ONCE,)),
     Tier("spark", "Spark", "tests/spark", (BUCKET, CLASSES), class_archive.options),
     Tier("faults", "faults", "tests/faults", (CLASSES,), class_archive.options),
-    Tier("cluster", "cluster", "tests/cluster", (CLUSTER,)),
+    Tier(
+        "cluster",
+        "cluster",
+        "tests/cluster",
+        (BUCKET, CLUSTER),
+        parts=(BESIDE, ("-m", "not beside and not soak")),  # the rights that all have used are looked at last
+    ),
 )
 
 
@@ -103,9 +122,8 @@ class Outcome:
 def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
     """Run one tier with its output passed through."""
     print(f"\n== {tier.name} ==", flush=True)
-    tier.junit.unlink(missing_ok=True)
-    if not arguments:
-        tier.rules.unlink(missing_ok=True)
+    for file in (*tier.junits, *(() if arguments else tier.rules)):
+        file.unlink(missing_ok=True)
     environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
     began = time.monotonic()
     with ExitStack() as stack:
@@ -113,11 +131,18 @@ def run_tier(tier: Tier, arguments: Sequence[str] = ()) -> Outcome:
             stack.enter_context(needed(need, environment))
         if options := tier.jvm_options():
             environment["JAVA_TOOL_OPTIONS"] = f"{options} {environment.get('JAVA_TOOL_OPTIONS', '')}".strip()
-        status = subprocess.run(tier.command(arguments), env=environment, check=False).returncode
-    counts = read_counts(tier.junit) if tier.folder else Counts()
-    if tier.folder and status and not counts.failed:  # nothing collected, a crash, a skip that CI forbids
+        commands = tier.commands(arguments)
+        statuses = [subprocess.run(command, env=environment, check=False).returncode for command in commands]
+    counts = sum((_counted(*run) for run in zip(statuses, tier.junits, strict=False)), Counts())
+    return Outcome(tier, time.monotonic() - began, not any(statuses), counts if tier.folder else Counts())
+
+
+def _counted(status: int, junit: Path) -> Counts:
+    """Of a run of pytest."""
+    counts = read_counts(junit)
+    if status and not counts.failed:  # nothing collected, a crash, a skip that CI forbids
         counts += Counts(failed=1)
-    return Outcome(tier, time.monotonic() - began, status == 0, counts)
+    return counts
 
 
 @contextmanager

@@ -143,7 +143,8 @@ def test_a_tier_is_stale_when_a_source_is_newer_than_the_start_of_its_run(tmp_pa
     source.touch()
     newest = newest_source(tmp_path)
     assert stale([tier, check], newest) == [tier]  # never run
-    tier.rules.parent.mkdir(parents=True)
+    [rules] = tier.rules
+    rules.parent.mkdir(parents=True)
     for began, expected in [(newest + 1, []), (newest - 1, [tier])]:
-        tier.rules.write_text(json.dumps({"started": began, "rules": {}}))
+        rules.write_text(json.dumps({"started": began, "rules": {}}))
         assert stale([tier, check], newest) == expected

@@ -1,7 +1,6 @@
 """The tier runner: what it adds up, and that a failure never looks like a success."""
 
 import time
-from pathlib import Path
 
 import pytest
 
@@ -88,14 +87,34 @@ def test_a_tier_s_jvm_options_go_before_those_of_whoever_runs_it(tmp_path, monke
 
 
 def test_a_part_of_a_tier_reports_no_rules():
-    assert any("--rules-report" in word for word in UNIT.command())
-    assert not any("--rules-report" in word for word in UNIT.command(["-k", "name"]))
+    assert any("--rules-report" in word for [command] in [UNIT.commands()] for word in command)
+    assert not any("--rules-report" in word for [command] in [UNIT.commands(["-k", "name"])] for word in command)
 
 
 def test_every_tier_has_a_budget_and_its_own_files():
     assert {tier.budget for tier in TIERS} <= set(BUDGETS)
-    assert len({tier.junit for tier in TIERS}) == len(TIERS)
-    assert all(not path.is_absolute() for tier in TIERS for path in (tier.junit, tier.rules, Path(tier.name)))
+    files = [path for tier in TIERS for path in (*tier.junits, *tier.rules)]
+    assert len(set(files)) == len(files)
+    assert not any(path.is_absolute() for path in files)
+
+
+def test_the_parts_of_a_tier_run_one_after_the_other_and_are_counted_together(tmp_path, monkeypatch, capfd):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_it.py").write_text(
+        "import pathlib\n\ndef test_first():\n    pathlib.Path('there').touch()\n\n"
+        "def test_second():\n    assert pathlib.Path('there').exists()\n\ndef test_wrong():\n    assert 0\n"
+    )
+    (tmp_path / "conftest.py").write_text("def pytest_addoption(parser):\n    parser.addoption('--rules-report')\n")
+    monkeypatch.chdir(tmp_path)
+    result = run_tier(Tier("it", "core", "tests", parts=(("-k", "first"), ("-k", "second or wrong"))))
+    assert (result.ok, result.counts) == (False, Counts(passed=2, failed=1)), capfd.readouterr().out
+
+
+def test_a_selection_is_one_run_of_all_parts():
+    tier = Tier("it", "core", "tests", parts=(("-m", "some"), ("-m", "others")))
+    [command] = tier.commands(["-k", "name"])
+    assert command[-2:] == ["-k", "name"]
+    assert not {"some", "others"} & set(command)
 
 
 @pytest.mark.parametrize(("was_there", "left"), [(False, []), (True, ["there"])])
