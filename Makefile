@@ -3,7 +3,7 @@ PY := .venv/bin/python
 CODE := $(wildcard operator/rekindle examples benchmarks tests)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench bench-slow-node bench-losses bench-following test chaos test-unit test-spark test-faults test-cluster soak mutants cluster cluster-down lint types layers format crds requirements clean
+.PHONY: help setup demo bench bench-slow-node bench-losses bench-storing bench-following test chaos test-unit test-spark test-faults test-cluster soak mutants cluster cluster-down lint types layers format crds requirements clean
 
 help: ## this list
 	@echo "Rekindle. First:  make demo   (a pipeline on real Spark, slowed and killed, and the same answer)"
@@ -32,6 +32,10 @@ bench-slow-node: setup ## a slow node on Kubernetes, beside Spark's own means: S
 bench-losses: setup ## a driver, node or volume lost under a pipeline on Kubernetes, beside starting over: ARGS='--lost node --at 75'
 	$(PY) -m tests.kind up
 	$(PY) benchmarks/losses_on_kubernetes.py $(ARGS)
+
+bench-storing: setup ## what storing results costs a pipeline on Kubernetes, on volumes and in a bucket: ARGS='--rounds 3'
+	$(PY) -m tests.kind up
+	$(PY) benchmarks/storing_on_kubernetes.py $(ARGS)
 
 bench-following: setup ## what following running applications costs the operator; no cluster: ARGS='--applications 20 --minutes 1'
 	$(PY) benchmarks/following.py $(ARGS)

@@ -1,1 +1,1 @@
-"""Pipelines that are measured: they are given to drivers one by one, and import the library only."""
+"""Pipelines that are measured: they are given to drivers one by one, with what they import of this project."""
