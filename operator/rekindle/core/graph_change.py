@@ -22,10 +22,11 @@ _BEGINNING = (1, 0)
 
 def kept_vertices(old: JobGraph, new: JobGraph) -> frozenset[str]:
     """Names of the job vertices of `new` that are what they were in `old`."""
-    groups = PipelinedRegions(old), PipelinedRegions(new)
+    before, now = PipelinedRegions(old), PipelinedRegions(new)
     kept: set[str] = set()
-    for group in groups[1].groups:  # each comes after those that it reads
-        same = all(name in old and _is_same(name, old, new) for name in group) and group == groups[0].group_of(group[0])
+    for group in now.groups:  # each comes after those that it reads
+        same = all(name in old and _is_same(name, old, new) for name in group)
+        same = same and set(group) == set(before.group_of(group[0]))
         read = {edge.producer for name in group for edge in new.inputs(name)} - set(group)
         if same and read <= kept:
             kept.update(group)

@@ -45,6 +45,11 @@ def test_a_pipelined_group_is_kept_as_a_whole_or_not_at_all(new):
     assert kept_vertices(job("A -> B => C"), new) == set()
 
 
+def test_a_group_is_the_same_in_whatever_order_its_stages_are_declared():
+    old, new = job("A -> B", "A -> C => D"), job("A -> C => D", "A -> B")
+    assert kept_vertices(old, new) == set("ABCD")
+
+
 @pytest.mark.requirement("S7-2", "S7-5")
 def test_what_is_kept_is_not_made_again_and_what_is_not_begins_a_version_of_its_own():
     run = Run(job("A*2 => B*2 => C")).submit()
