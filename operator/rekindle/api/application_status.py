@@ -260,6 +260,10 @@ class RecoverySummary(StatusModel):
     as_planned: bool | None = None
     """Whether the driver did what was planned; unset until it tells. Where it did not, this is what it did."""
 
+    why: str = ""
+    """What the driver met with besides the loss: the pipeline was edited, a stage was to be made again, a result was
+    gone; at most a thousand bytes."""
+
     lost_at: Time | None = None
     """When the driver before ended, or its node fell silent; unset where nothing tells. Seconds are since then."""
 

@@ -21,6 +21,9 @@ from rekindle.core.recovery_plan import RecoveryPlan
 MOST_SUBTASKS, MOST_RANGES = 100_000, 3_000
 """Of a job, in all. One with more, or in more pieces, is not told."""
 
+MOST_WHYS, MOST_WHY = 10, 200
+"""Reasons for what a driver did, and characters of one."""
+
 _MOST_VERTICES, _MOST_EDGES = 500, 2_000
 _MOST_ACROSS = 1_000_000
 """Subtasks on both sides of all exchanges together: what a plan takes grows with them."""
@@ -32,6 +35,7 @@ _Name = Annotated[str, StringConstraints(min_length=1, max_length=253, pattern=r
 _Subtask = Annotated[int, Field(ge=0, lt=MOST_SUBTASKS)]
 _Pair = Annotated[tuple[_Subtask, _Subtask], Field(strict=False)]
 _Pairs = Annotated[tuple[_Pair, ...], Field(max_length=MOST_RANGES, strict=False)]
+_Why = Annotated[str, StringConstraints(max_length=MOST_WHY)]
 _Seconds = Annotated[float, Field(ge=0, le=YEAR)]
 
 
@@ -77,12 +81,14 @@ class WireRestart(Wire):
 class WireRecovery(Wire):
     """What a driver did about the loss of the one before.
 
-    `reused`: result partitions that stayed; `first_task_at`: when its first task began, epoch seconds.
+    `reused`: result partitions that stayed; `first_task_at`: when its first task began, epoch seconds; `why`: what
+    there was besides the loss.
     """
 
     restart: Annotated[tuple[WireRestart, ...], Field(max_length=_MOST_VERTICES, strict=False)] = ()
     reused: Annotated[int, Field(ge=0, le=MOST_SUBTASKS)] = 0
     first_task_at: Annotated[float, Field(ge=0, le=_LATEST)] | None = None
+    why: Annotated[tuple[_Why, ...], Field(max_length=MOST_WHYS, strict=False)] = ()
 
 
 class JobReport(Wire):
@@ -196,7 +202,8 @@ def _pieces(inventory: JobInventory) -> int:
 
 def _wire_recovery(plan: RecoveryPlan, first_task_at: float | None) -> WireRecovery:
     told = (WireRestart(vertex=name, subtasks=subtasks) for name, subtasks in plan.restart.items())
-    return WireRecovery(restart=tuple(told), reused=plan.reused, first_task_at=first_task_at)
+    why = tuple(one[:MOST_WHY] for one in plan.why[:MOST_WHYS])
+    return WireRecovery(restart=tuple(told), reused=plan.reused, first_task_at=first_task_at, why=why)
 
 
 def _edge(wire: WireEdge) -> JobEdge:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 
+EDITED = "the pipeline was edited"
+DRIVER_LOST = "the driver was lost"
+"""How causes of a Restart begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
@@ -57,7 +61,7 @@ class BlockRefused:
 
 @dataclass(frozen=True, slots=True)
 class Restart:
-    """These vertices were reset, producers first; what they had written is void.
+    """These vertices were reset, or begin anew in another job graph, producers first; what they had written is void.
 
     Their Deploy follows when their inputs are there. A plain retry of a failed task is no restart.
 
@@ -68,6 +72,11 @@ class Restart:
     vertices: tuple[ExecutionVertexID, ...]
     cause: str
     reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """The job has another graph. What had begun and is made again for that, a Restart names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +106,4 @@ class Fail:
     cause: str
 
 
-Action = Deploy | Cancel | Block | Unblock | BlockRefused | Restart | Spare | Release | Finish | Fail
+Action = Deploy | Cancel | Block | Unblock | BlockRefused | Restart | Edited | Spare | Release | Finish | Fail

@@ -103,7 +103,8 @@ class ExecutionJobVertex:
 
     @property
     def waiting_again(self) -> set[int]:
-        """Pending subtasks that were reset: somebody may have read what they made before."""
+        """Pending subtasks that are not of the first version: somebody may have read what they made before. Where the
+        vertex began anew with another job graph nobody has, for what had read it was given up with it."""
         return {subtask for subtask in self.pending if self.tasks[subtask].version > 1}
 
     def created(self, now: float) -> None:

@@ -99,7 +99,10 @@ class _Walk:
         for those that are held: what they have read is being made again.
         """
         for name, members in self._strategy.regions.expand(vertex, subtasks).items():
+            waiting = members & self._strategy.vertices[name].waiting_again
             members = members - self._strategy.vertices[name].pending
+            if changed:
+                self._pass_over(name, waiting)
             doubtful = members if changed else members & self._strategy.sparing.held_of(name)
             known = self._restart.setdefault(name, set())
             new = (members - known) | (doubtful - self._changed.get(name, set()))
@@ -146,11 +149,15 @@ class _Walk:
         again = self._strategy.vertices[edge.consumer].waiting_again
         if not again or self._strategy.sparing.is_promised(edge, changed=self._any_changed(edge.producer, producers)):
             return
-        known = self._changed.setdefault(edge.consumer, set())
-        new = self._across(edge, self._graph.consumers, producers, again) - known
+        self._pass_over(edge.consumer, self._across(edge, self._graph.consumers, producers, again))
+
+    def _pass_over(self, vertex: str, waiting: set[int]) -> None:
+        """These need no restart, and may make other rows than before."""
+        known = self._changed.setdefault(vertex, set())
+        new = waiting - known
         known.update(new)
         if new:
-            self._passing.setdefault(edge.consumer, set()).update(new)
+            self._passing.setdefault(vertex, set()).update(new)
 
     def _unchanged(self, edge: JobEdge, producers: set[int], again: set[int]) -> set[int]:
         """Of consumers that restart anyway: those that will read the rows they have read before."""

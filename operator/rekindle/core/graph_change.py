@@ -8,13 +8,13 @@ has written: what is stored under that name is of another graph.
 
 from __future__ import annotations
 
-from rekindle.core.actions import Action
+from rekindle.core.actions import EDITED, Action, Edited
 from rekindle.core.execution import ExecutionState
 from rekindle.core.execution_job_vertex import ExecutionJobVertex, ExecutionVertices
 from rekindle.core.execution_vertex import ExecutionVertex
 from rekindle.core.job_graph import JobGraph
 from rekindle.core.job_state import JobState
-from rekindle.core.regions import PipelinedRegions
+from rekindle.core.regions import PipelinedRegions, Subtasks
 
 _BEGINNING = (1, 0)
 """The first version, and the first attempt."""
@@ -22,10 +22,11 @@ _BEGINNING = (1, 0)
 
 def kept_vertices(old: JobGraph, new: JobGraph) -> frozenset[str]:
     """Names of the job vertices of `new` that are what they were in `old`."""
-    groups = PipelinedRegions(old), PipelinedRegions(new)
+    before, now = PipelinedRegions(old), PipelinedRegions(new)
     kept: set[str] = set()
-    for group in groups[1].groups:  # each comes after those that it reads
-        same = all(name in old and _is_same(name, old, new) for name in group) and group == groups[0].group_of(group[0])
+    for group in now.groups:  # each comes after those that it reads
+        same = all(name in old and _is_same(name, old, new) for name in group)
+        same = same and set(group) == set(before.group_of(group[0]))
         read = {edge.producer for name in group for edge in new.inputs(name)} - set(group)
         if same and read <= kept:
             kept.update(group)
@@ -35,8 +36,9 @@ def kept_vertices(old: JobGraph, new: JobGraph) -> frozenset[str]:
 def change_graph(state: JobState, new: JobGraph, now: float) -> tuple[JobState, list[Action]]:
     """The job as it goes on with another graph, and what of it is made again at once.
 
-    That is what was given up, or lost, when nobody needed it any more, and now somebody does. Nothing is deployed: the
-    new driver says first what else is lost. What `state` is made of goes over, so it is of no more use.
+    That is what had begun and begins anew, and what was given up, or lost, when nobody needed it any more, and now
+    somebody does. Nothing is deployed: the new driver says first what else is lost. What `state` is made of goes over,
+    so it is of no more use.
     """
     kept = kept_vertices(state.job_graph, new)
     spent = state.spent | {
@@ -54,7 +56,8 @@ def change_graph(state: JobState, new: JobGraph, now: float) -> tuple[JobState, 
     changed.submitted, changed.failed = state.submitted, state.failed
     changed.spent = {name: one for name, one in spent.items() if name not in new}
     _keep(state, changed, kept, now)
-    return changed, _make_what_is_wanted(changed, kept, now)
+    anew = _begun_anew(state, new, kept)
+    return changed, [Edited(), *changed.recovery.restart(_wanted(changed, kept), EDITED, now, anew=anew)]
 
 
 def _is_same(name: str, old: JobGraph, new: JobGraph) -> bool:
@@ -87,11 +90,20 @@ def _keep(old: JobState, new: JobState, kept: frozenset[str], now: float) -> Non
     new.sparing.restore(held, {name: one for name, one in old.sparing.expected.items() if name in producers})
 
 
-def _make_what_is_wanted(state: JobState, kept: frozenset[str], now: float) -> list[Action]:
+def _begun_anew(old: JobState, new: JobGraph, kept: frozenset[str]) -> Subtasks:
+    """Subtasks that had begun of vertices that begin anew, as far as there still are as many."""
+    return {
+        vertex.job_vertex.name: vertex.started.intersection(range(new.vertex(vertex.job_vertex.name).parallelism))
+        for vertex in old.vertices
+        if vertex.job_vertex.name in new and vertex.job_vertex.name not in kept
+    }
+
+
+def _wanted(state: JobState, kept: frozenset[str]) -> Subtasks:
+    """Partitions that are missing, which nobody needed and now somebody does."""
     done = state.needs.done()
     missing = {name: state.partitions.missing(name) for name in state.job_graph.order if name in kept}
-    wanted = {
+    return {
         name: {subtask for subtask in subtasks if state.needs.is_needed(name, subtask, done)}
         for name, subtasks in missing.items()
     }
-    return state.recovery.restart(wanted, "the pipeline was edited", now)

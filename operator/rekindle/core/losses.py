@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.core.actions import Action
+from rekindle.core.actions import DRIVER_LOST, Action
 from rekindle.core.events import DriverLost, FailureKind, NodeLost, PartitionsLost, RerunRequested
 from rekindle.core.execution import ExecutionState
 from rekindle.core.execution_job_vertex import ExecutionJobVertex
@@ -67,15 +67,17 @@ class LossHandler:
             if not state.job_graph.is_stored(vertex.job_vertex.name)
             for partition in _partitions(vertex, vertex.started)
         )
-        return state.recovery.restart(together(unfinished, lost), f"the driver was lost: {event.reason}", now)
+        return state.recovery.restart(together(unfinished, lost), f"{DRIVER_LOST}: {event.reason}", now)
 
     def rerun_requested(self, event: RerunRequested, now: float) -> list[Action]:
-        """What the vertex makes is doubted, so no promise spares those who have read it."""
+        """What the vertex makes is doubted, so no promise spares those who have read it: not even where it waits to be
+        made again already, and they were spared for that."""
         if self._state.vertices.find(ExecutionVertexID(event.vertex, 0)) is None:
             return []
         self._state.told_finish = False
         self._state.changed = True
-        failed = {event.vertex: set(self._state.vertices[event.vertex].started)}
+        vertex = self._state.vertices[event.vertex]
+        failed = {event.vertex: vertex.started | vertex.waiting_again}
         return self._state.recovery.restart(failed, f"stage {event.vertex} again: {event.reason}", now, changed=True)
 
     def _fail_on(self, node: str, task: ExecutionVertex) -> str | None:

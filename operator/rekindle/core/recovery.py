@@ -19,7 +19,7 @@ from rekindle.core.job_graph import JobGraph
 from rekindle.core.metrics import Counters
 from rekindle.core.needs import PartitionNeeds
 from rekindle.core.partitions import ResultPartitions
-from rekindle.core.regions import Subtasks, in_order
+from rekindle.core.regions import Subtasks, in_order, together
 from rekindle.core.sparing import DigestSparing
 
 
@@ -46,7 +46,7 @@ class Recovery:
         What nobody needs is left: it counts as missing, and is made when it is needed.
         """
         alone: Subtasks = {}
-        together: Subtasks = {}
+        with_others: Subtasks = {}
         done = self.needs.done()
         for vertex, subtasks in failed.items():
             if vertex in done:
@@ -54,19 +54,27 @@ class Recovery:
             elif self.strategy.reach({vertex: subtasks}).restart == {vertex: subtasks}:
                 alone[vertex] = subtasks
             else:
-                together[vertex] = subtasks
-        actions = self.restart(together, cause, now) if together else []
+                with_others[vertex] = subtasks
+        actions = self.restart(with_others, cause, now) if with_others else []
         self._retry(alone, now)
         return actions
 
-    def restart(self, failed: Subtasks, cause: str, now: float, *, changed: bool = False) -> list[Action]:
-        """Reset `failed` and whatever else the strategy says; `changed`: what they read is not what it was."""
+    def restart(
+        self, failed: Subtasks, cause: str, now: float, *, changed: bool = False, anew: Subtasks | None = None
+    ) -> list[Action]:
+        """Reset `failed` and whatever else the strategy says.
+
+        Args:
+            changed: what they read is not what it was.
+            anew: these begin anew for the same cause: there is nothing to reset.
+        """
         reach = self.strategy.reach(failed, changed=changed)
-        if not reach.restart:
+        again = together(reach.restart, anew or {})
+        if not again:
             return []
         self.sparing.commit(reach.restart, reach.held)
         canceled = self._reset(reach, now)
-        restarted = in_order(self.job_graph, reach.restart)
+        restarted = in_order(self.job_graph, again)
         self.counters.add(num_restarts=1, num_restarted_vertices=len(restarted))
         actions: list[Action] = [Cancel(canceled, f"restart: {cause}")] if canceled else []
         return [*actions, Restart(restarted, cause, self.partitions.available)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from rekindle.core.actions import Action, Restart
+from rekindle.core.actions import DRIVER_LOST, EDITED, Action, Edited, Restart
 from rekindle.core.events import DriverLost, PartitionOutput, PartitionsLost
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ResultPartitionID
@@ -20,11 +20,13 @@ class RecoveryPlan:
         restart: the subtasks that begin again, by job vertex, producers first.
         reused: result partitions that stay.
         left: how many subtasks are still to run, by job vertex: those that restart, and those that had not begun.
+        why: what there was besides the loss of a driver; of two plans that are the same it may differ.
     """
 
     restart: Mapping[str, Ranges] = field(default_factory=dict)
     reused: int = 0
     left: Mapping[str, int] = field(default_factory=dict)
+    why: tuple[str, ...] = field(default=(), compare=False)
 
 
 def plan_driver_lost(
@@ -37,14 +39,22 @@ def plan_driver_lost(
 
 
 def plan_of(graph: ExecutionGraph, actions: Iterable[Action]) -> RecoveryPlan:
-    """The plan that the graph's answers are."""
-    again: dict[str, set[int]] = {}
+    """The plan that the graph's answers are; the first of them may be of a graph that it has no more."""
+    actions, again = tuple(actions), dict[str, set[int]]()
     for restart in (action for action in actions if isinstance(action, Restart)):
         for vertex in restart.vertices:
             again.setdefault(vertex.vertex, set()).add(vertex.subtask)
-    order = graph.job_graph.order
-    restarted = {name: ranges_of(again[name]) for name in order if name in again}
-    return RecoveryPlan(restarted, graph.available(), graph.left())
+    there = {one: again.get(one, set()) & set(graph.unfinished(one)) for one in graph.job_graph.order}
+    restarted = {name: ranges_of(subtasks) for name, subtasks in there.items() if subtasks}
+    return RecoveryPlan(restarted, graph.available(), graph.left(), tuple(dict.fromkeys(_why(actions))))
+
+
+def _why(actions: Iterable[Action]) -> Iterator[str]:
+    for action in actions:
+        if isinstance(action, Edited):
+            yield EDITED
+        elif isinstance(action, Restart) and not action.cause.startswith(DRIVER_LOST):
+            yield action.cause
 
 
 def _on_lost(graph: ExecutionGraph, is_lost: Callable[[int], bool]) -> Iterator[ResultPartitionID]:

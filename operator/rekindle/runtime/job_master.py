@@ -121,9 +121,9 @@ class JobMaster:
         now = time.time()
         facts, answered = self.state.open_run.facts, list[act.Action]()
         for event, then in facts.events:
-            answered = self.state.core.handle(event, then)  # what it answered then is done, or void
-        if facts.events and isinstance(facts.events[-1][0], ev.JobGraphChanged):
-            self.state.actions += answered  # but that, which no driver has seen to yet
+            answer = self.state.core.handle(event, then)  # what it answered then is done, or void
+            answered = [*answered, *answer] if isinstance(event, ev.JobGraphChanged) else []
+        self.state.actions += answered  # but that to the last edits, which no driver has seen to yet
         self.state.note("DriverStarted", attempt=self._attempt, writer=self.state.open_run.writer)
         self.state.see(self._options, now)
         if facts.has_begun:

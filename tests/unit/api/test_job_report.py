@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from rekindle.api.job_report import MOST_RANGES, MOST_SUBTASKS, JobReport, job_report, too_large
+from rekindle.api.job_report import MOST_RANGES, MOST_SUBTASKS, MOST_WHY, MOST_WHYS, JobReport, job_report, too_large
 from rekindle.api.operator_exchange import MOST_ANSWER_BYTES, ExchangeAnswer, decode, encode, wished
 from rekindle.core.inventory import Alike, Group, JobInventory, Reached
 from rekindle.core.job_graph import JobEdge, JobGraph, JobVertex, ResultKind
@@ -66,6 +66,24 @@ def test_what_a_driver_did_about_the_loss_of_the_one_before_is_told():
     timed = sent(job_report(graph, JobInventory(), {}, plan, 1234.5)).recovery
     assert timed is not None
     assert timed.first_task_at == 1234.5
+
+
+def test_why_a_driver_did_more_than_the_loss_asks_for_is_told_at_no_length():
+    graph, long = job("A*3 => B*2"), tuple(f"{number}: {'x' * 1000}" for number in range(100))
+    for why in ((), ("the pipeline was edited",)):
+        done = sent(job_report(graph, JobInventory(), {}, RecoveryPlan(why=why))).recovery
+        assert done is not None
+        assert done.why == why
+    done = sent(job_report(graph, JobInventory(), {}, RecoveryPlan(why=long))).recovery
+    assert done is not None
+    assert [(len(one), one[:2]) for one in done.why] == [(MOST_WHY, f"{number}:") for number in range(MOST_WHYS)]
+
+
+def test_a_driver_of_before_gives_no_reasons():
+    told = decode(json.dumps({"job": recovery()}).encode(), ExchangeAnswer).job
+    assert told is not None
+    assert told.recovery is not None
+    assert told.recovery.why == ()
 
 
 def in_pieces(count: int) -> JobInventory:
@@ -126,8 +144,8 @@ def edge(**changed: Any) -> dict[str, Any]:
     return {**body()["edges"][0], **changed}
 
 
-def recovery(*restart: dict[str, Any], reused: int = 0) -> dict[str, Any]:
-    return body(recovery={"restart": list(restart), "reused": reused})
+def recovery(*restart: dict[str, Any], reused: int = 0, **more: Any) -> dict[str, Any]:
+    return body(recovery={"restart": list(restart), "reused": reused, **more})
 
 
 def test_what_is_a_report_is_taken():
@@ -161,6 +179,9 @@ def test_what_is_a_report_is_taken():
         (body(edges=[edge(held=[[1, 2]])]), "subtasks 1 to 2 of B"),
         (body(released=["C"]), "released"),
         (recovery(reused=10**13), "job.recovery.reused"),
+        (recovery(why=["x"] * (MOST_WHYS + 1)), "job.recovery.why"),
+        (recovery(why=["x" * (MOST_WHY + 1)]), "job.recovery.why[0]"),
+        (recovery(why=[1]), "job.recovery.why[0]"),
         (recovery({"vertex": "A", "subtasks": [[2, 1]]}), "subtasks 2 to 1 of A"),
         (recovery({"vertex": "C", "subtasks": [[0, 0]]}), "subtasks 0 to 0 of C"),
         (recovery(*[{"vertex": "A", "subtasks": [[0, 0]]}] * 2), "twice"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,12 @@ from rekindle.pipeline import Pipeline
 from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime import job_master as module
 from rekindle.runtime.errors import Fenced, StoreRefused
+from rekindle.runtime.facts import RunFacts
 from rekindle.runtime.job_master import JobMaster
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.state import RunState
 from rekindle.runtime.store import Store
+from tests.unit.core.dsl import Run, job
 
 
 def job_master(append) -> JobMaster:
@@ -107,3 +110,68 @@ def test_a_journal_tells_of_older_versions_too(cut_off, version):
     run.store.put_if_absent(run.layout.manifest("a", 0, version), b"{}")
     assert cut_off.state.core.execution_vertices("a")[0].version == 2
     cut_off._check_journal_tells_of(cut_off.state.graph.stage("a"))
+
+
+def begun_anew(tmp_path, run: Run) -> JobMaster:
+    """The driver that finds this history in the journal, and nothing gone of what is stored."""
+    journal = SimpleNamespace(append=lambda records: journaled.extend(records))
+    journaled: list[Any] = []
+    facts = RunFacts([(event, now) for event, now, _ in run.journal])
+    opened = SimpleNamespace(
+        store=Store.at(tmp_path).prepare(),
+        layout=RunLayout(1),
+        facts=facts,
+        journal=journal,
+        identity="1",
+        writer="w",
+        seen=journaled,
+    )
+    master = JobMaster.__new__(JobMaster)
+    core = ExecutionGraph(run.first_job_graph, **run.options)
+    master.state = RunState(SimpleNamespace(stages=()), None, opened, core, None, None, {}, {})  # type: ignore[arg-type]
+    master._observer = SimpleNamespace(see_what_is_gone=lambda now: None)  # type: ignore[assignment]
+    master._actor = SimpleNamespace(do=lambda action: None)  # type: ignore[assignment]
+    master._options, master._attempt = ev.OptionsGiven(**run.options, speculative=()), 2
+    master._start()
+    return master
+
+
+def restarts(master: JobMaster) -> list[tuple[str, list[list[object]]]]:
+    """What the journal's readers are told."""
+    seen = master.state.open_run.seen  # type: ignore[attr-defined]
+    return [(one["cause"], one["vertices"]) for one in seen if one.get("action") == "Restart"]
+
+
+def half_done() -> Run:
+    run = Run(job("a => b => c")).submit()
+    run.finish("a")
+    run.finish("b")
+    return run
+
+
+EDITED = ("the pipeline was edited", [["b", 0], ["c", 0]])
+
+
+@pytest.mark.parametrize(
+    "later", [[], [job("a => b*2 => c", "b => d")], [job("a => b*2 => c", "b => d"), job("a => b*2 => c")]]
+)
+def test_what_edits_in_a_row_have_answered_is_seen_to_by_the_next_driver(tmp_path, later):
+    """Each of them was made by somebody who had no driver run: it was refused, or ended before it had begun."""
+    run = half_done()
+    run.becomes(job("a => b*2 => c"))
+    for graph in later:
+        run.becomes(graph)
+    master = begun_anew(tmp_path, run)
+    assert restarts(master) == [EDITED]
+    assert master.state.resumed is not None
+    assert master.state.resumed.restart == {"b": ((0, 0),), "c": ((0, 0),)}
+    assert master.state.resumed.why == (EDITED[0],)
+
+
+def test_what_a_driver_has_seen_to_is_not_told_again(tmp_path):
+    run = half_done()
+    run.becomes(job("a => b*2 => c"))
+    run.loses_driver()
+    run.becomes(job("a => b*2 => c", "b => d"))
+    master = begun_anew(tmp_path, run)
+    assert [cause for cause, _ in restarts(master)] == ["the driver was lost: driver 2 took over"]

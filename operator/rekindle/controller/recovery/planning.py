@@ -17,6 +17,8 @@ from rekindle.api.job_report import JobReport, WireRecovery
 from rekindle.api.settings import CoreOptions
 from rekindle.controller.clock import format_time
 from rekindle.controller.recovery.job_facts import MOST_STAGES
+from rekindle.controller.text import shortened
+from rekindle.core.actions import EDITED
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ranges import Ranges, count, shown
 from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost
@@ -24,6 +26,9 @@ from rekindle.core.recovery_plan import RecoveryPlan, plan_driver_lost
 log = logging.getLogger(__name__)
 
 _MOST_RANGES = 20
+
+_MOST_WHY = 1_000
+"""Bytes."""
 
 
 def job_of(recovery: RecoveryStatus) -> JobReport | None:
@@ -78,15 +83,18 @@ def confirmed(summary: RecoverySummary, done: WireRecovery) -> RecoverySummary:
         "restarted_vertices": sum(map(count, restart.values())),
         "reused_partitions": done.reused,
     }
-    as_planned = all(getattr(summary, name) == value for name, value in update.items())
+    same = all(getattr(summary, name) == value for name, value in update.items())
+    as_planned = same and EDITED not in done.why  # the plan was for another graph, whatever it came to
     saved = summary.saved_task_seconds if as_planned else 0
-    return summary.model_copy(update={**update, "as_planned": as_planned, "saved_task_seconds": saved})
+    why = shortened(", ".join(done.why), _MOST_WHY)
+    return summary.model_copy(update={**update, "as_planned": as_planned, "saved_task_seconds": saved, "why": why})
 
 
 def told(summary: RecoverySummary) -> str:
     """In a sentence."""
     what = ", ".join(f"{name}[{subtasks}]" for name, subtasks in summary.restarted.items()) or "nothing"
-    return f"{what} again, {summary.reused_partitions} result partitions stay"
+    why = f": {summary.why}" if summary.why else ""
+    return f"{what} again, {summary.reused_partitions} result partitions stay{why}"
 
 
 @contextmanager

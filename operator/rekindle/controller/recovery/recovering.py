@@ -16,7 +16,8 @@ from rekindle.controller.status import with_condition
 RECOVERING = "Recovering"
 
 _GOES_ON = ("RerunStarted", "Resumed")
-"""Why an attempt begins that finds what the one before has stored, of the same program."""
+"""Why an attempt begins that finds what the one before has stored, as far as the operator knows of the same program.
+That it is another one under the same spec, only its driver can tell."""
 
 _NOTHING_KEPT = (
     "NothingKept",
