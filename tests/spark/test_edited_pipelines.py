@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 import rekindle
+from rekindle.local.stored import lose_partition
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.errors import PipelineFailed, StoreRefused
 from rekindle.runtime.layout import RunLayout
@@ -135,7 +136,7 @@ def test_a_stage_that_goes_and_comes_back_with_other_code_is_not_taken_for_the_o
     edited.breaks(doubled=False)
     assert not edited.stored("doubled")
     report = edited.run(factor=3)
-    assert attempts(report)["doubled"] == 3
+    assert attempts(report)["doubled"] == 3 + 3
     assert edited.sums() == [135, 435, 735]
 
 
@@ -152,3 +153,87 @@ def test_where_nothing_is_to_be_made_again_an_edit_is_refused_and_the_run_goes_o
         edited.run(options={}, odd=True)
     assert edited.stored("doubled")
     assert edited.run()["drivers"] == 2
+
+
+class Copied:
+    """given -> copied -> result, where `given` has other columns after an edit and `copied` is what it was."""
+
+    def __init__(self, root: Path, spark: SparkSession, *, keys: str, shuffles: bool) -> None:
+        self.root, self.spark, self.keys, self.shuffles = root, spark, keys, shuffles
+
+    def pipeline(self, column: str, *, breaks: bool) -> Pipeline:
+        pipeline, keys = Pipeline("copied", default_partitions=4), self.keys
+
+        @pipeline.source(partition_by="k")
+        def given(spark: SparkSession) -> DataFrame:
+            return spark.sql(keys).selectExpr("k", column)
+
+        how: dict[str, Any] = {"partitions": 4} if self.shuffles else {"pointwise": True}
+
+        @pipeline.stage(**how)
+        def copied(given: DataFrame) -> DataFrame:
+            return given
+
+        @pipeline.sink(FileSink(str(self.root / "out")), partitions=1)
+        def result(copied: DataFrame) -> DataFrame:
+            return broken(copied) if breaks else copied
+
+        return pipeline
+
+    def loses_one(self) -> None:
+        """The first partition of `copied` that has rows."""
+        store = Store.at(self.root / "store")
+        assert any(lose_partition(store, "copied", partition) for partition in range(4))
+
+    def breaks(self, column: str) -> None:
+        with pytest.raises(PipelineFailed, match="broken for now"):
+            self.pipeline(column, breaks=True).run(self.spark, store=self.root / "store", options=RERUN)
+
+    def run(self, column: str) -> tuple[list[str], set[tuple[Any, ...]], dict[str, int]]:
+        """Types and rows of the result, and how often partitions were made."""
+        report = self.pipeline(column, breaks=False).run(self.spark, store=self.root / "store", options=RERUN).report
+        out = self.spark.read.parquet(str(self.root / "out"))
+        return [f"{name} {kind}" for name, kind in out.dtypes], set(map(tuple, out.collect())), attempts(dict(report))
+
+
+NINE, ONLY_7, NOTHING = "select explode(sequence(1L, 9L)) as k", "select 7L as k", "select 1L as k where 1 = 0"
+
+
+@pytest.mark.requirement("S7-5", "S7-7")
+@pytest.mark.parametrize("shuffles", [False, True], ids=["pointwise", "after a shuffle"])
+@pytest.mark.parametrize("keys", [NINE, NOTHING], ids=["rows", "no row"])
+@pytest.mark.parametrize(
+    ("before", "after", "kind"),
+    [("k as a", "k as b", "b bigint"), ("int(k % 2) as a", "k % 2 as a", "a bigint")],
+    ids=["another name", "another type"],
+)
+def test_a_column_of_another_name_or_type_is_another_result(spark, tmp_path, shuffles, keys, before, after, kind):
+    """Of the same values: the hashes of rows tell nothing of it."""
+    edited = Copied(tmp_path, spark, keys=keys, shuffles=shuffles)
+    edited.breaks(before)
+    types, rows, made = edited.run(after)
+    assert types == ["k bigint", kind]
+    assert {row[1] for row in rows} == {row[0] for row in spark.sql(keys).selectExpr(after).collect()}
+    assert made["copied"] == 8
+
+
+@pytest.mark.requirement("S7-5", "S7-7")
+@pytest.mark.parametrize(("shuffles", "keys"), [(False, ONLY_7), (True, NINE)], ids=["pointwise", "after a shuffle"])
+def test_a_stage_that_is_half_done_with_other_columns_is_made_again_as_a_whole(spark, tmp_path, shuffles, keys):
+    """Also where what it had read was nothing before and is nothing now."""
+    edited = Copied(tmp_path, spark, keys=keys, shuffles=shuffles)
+    edited.breaks("int(k % 2) as a")
+    edited.loses_one()
+    types, rows, _ = edited.run("k % 2 as a")
+    assert types == ["k bigint", "a bigint"]
+    assert rows == {(row.k, row.k % 2) for row in spark.sql(keys).collect()}
+
+
+@pytest.mark.requirement("S7-7")
+def test_that_a_plan_knows_a_column_not_to_be_null_makes_no_other_result(spark, tmp_path):
+    edited = Copied(tmp_path, spark, keys=NINE, shuffles=False)
+    edited.breaks("nullif(k, 0L) as a")
+    types, rows, made = edited.run("k as a")
+    assert types == ["k bigint", "a bigint"]
+    assert rows == {(key, key) for key in range(1, 10)}
+    assert made["copied"] == 4

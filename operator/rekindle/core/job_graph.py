@@ -124,12 +124,13 @@ class JobGraph:
         return self._outputs[name]
 
     def same_shape(self, other: JobGraph) -> bool:
-        """Whether the same events mean the same to both: who may be copied is told by events."""
+        """Whether the same events mean the same to both, in whatever order they were declared: who may be copied is
+        told by events."""
         return self._shape() == other._shape()
 
     def _shape(self) -> tuple[object, ...]:
-        vertices = tuple((one.name, one.parallelism, one.deterministic) for one in self.vertices)
-        return vertices, tuple(self.edges)
+        vertices = frozenset((one.name, one.parallelism, one.deterministic) for one in self.vertices)
+        return vertices, frozenset(self.edges)
 
     def is_stored(self, name: str) -> bool:
         """Whether what `name` writes outlives driver and executors: all its exchanges are BLOCKING."""

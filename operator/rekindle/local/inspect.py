@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rekindle.core.events import AttemptFinished, from_record
 from rekindle.runtime.committed import CommittedPartitions
 from rekindle.runtime.errors import StoreRefused
 from rekindle.runtime.journal import Record, read_run
@@ -86,10 +87,10 @@ class StoredRun:
         newest: dict[int, Manifest] = {}
         for manifest in sorted(committed.scan(stage), key=lambda one: one.version):
             newest[manifest.partition] = manifest
-        released = self._is_released(stage)
+        removed = self._removed(stage, known[stage])
         missing = committed.all_missing(list(newest.values()))
         rows = [
-            _file_row(partition, newest.get(partition), missing.get(partition), released)
+            _file_row(partition, newest.get(partition), missing.get(partition), removed.get(partition))
             for partition in range(known[stage])
         ]
         damaged = [
@@ -107,12 +108,16 @@ class StoredRun:
         """[stage -> number of partitions]"""
         return {name: one["partitions"] for name, one in self.stages().items() if one["exchange"] == "blocking"}
 
-    def _is_released(self, stage: str) -> bool:
-        """Whether nobody needs the result any more, so that its files were removed."""
-        return any(
-            record.get("note") == "RunFinished" or (record.get("action"), record.get("stage")) == ("Release", stage)
-            for record in self.records
-        )
+    def _removed(self, stage: str, partitions: int) -> dict[int, str]:
+        """[partition whose files were removed, and which was not made since -> why, in a word]"""
+        removed: dict[int, str] = {}
+        for record in self.records:
+            why = _removes(record, stage)
+            if why is not None:
+                removed = dict.fromkeys(range(partitions), why)
+            elif (made := _made(record, stage)) is not None:
+                removed.pop(made, None)
+        return removed
 
     def _story(self) -> list[str]:
         first = self.records[0]["t"] if self.records else 0.0
@@ -167,7 +172,23 @@ def _stage_row(stage: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _file_row(partition: int, manifest: Manifest | None, missing: str | None, released: bool) -> dict[str, object]:
+def _removes(record: Record, stage: str) -> str | None:
+    """Why what there is of a stage is removed with this record: nobody needs it any more, or it fits an edited pipeline
+    no more. None where it is not."""
+    if record.get("note") == "RunFinished" or (record.get("action"), record.get("stage")) == ("Release", stage):
+        return "released"
+    edited = [*record.get("anew", ()), *record.get("gone", ())] if record.get("note") == "PipelineChanged" else ()
+    return "discarded" if stage in edited else None
+
+
+def _made(record: Record, stage: str) -> int | None:
+    """The partition of a stage that has been made, as this record tells."""
+    event = from_record(record["event"]) if record["kind"] == "event" else None
+    vertex = event.attempt.vertex_id if isinstance(event, AttemptFinished) else None
+    return vertex.subtask if vertex is not None and vertex.vertex == stage else None
+
+
+def _file_row(partition: int, manifest: Manifest | None, missing: str | None, removed: str | None) -> dict[str, object]:
     if manifest is None:
         empty = {"version": "", "rows": "", "size": "", "state": "not stored", "file": ""}
         return {"partition": partition, **empty}
@@ -176,7 +197,7 @@ def _file_row(partition: int, manifest: Manifest | None, missing: str | None, re
         "version": manifest.version,
         "rows": manifest.rows,
         "size": size(manifest.bytes),
-        "state": "released" if missing and released else missing or "whole",
+        "state": (removed or missing) if missing else "whole",
         "file": " ".join(file.path for file in manifest.files) or "(empty)",
     }
 

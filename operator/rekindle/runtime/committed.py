@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -31,7 +31,6 @@ class CommittedPartitions:
     layout: RunLayout
     manifests: dict[str, dict[tuple[int, int], Manifest]] = field(default_factory=dict)
     damaged: dict[tuple[str, int, int], str] = field(default_factory=dict)
-    _released: set[str] = field(default_factory=set)
 
     def has_unread(self, stage: str) -> bool:
         """Whether manifests of `stage` appeared since the last scan."""
@@ -41,8 +40,6 @@ class CommittedPartitions:
         """Read the manifests of `stage` that appeared since the last scan, of any version."""
         found = self._together(lambda key: self._read(stage, *key), list(self._unread(stage)))
         manifests = [manifest for manifest in found if manifest is not None]
-        if manifests:
-            self._released.discard(stage)
         for manifest in manifests:
             self.manifests.setdefault(stage, {})[(manifest.partition, manifest.version)] = manifest
         return manifests
@@ -65,12 +62,6 @@ class CommittedPartitions:
         with self.store.errors(manifest.stage):
             return manifest.missing(self.store.storage) or manifest.corrupt(self.store.storage)
 
-    def stored_bytes(self) -> int:
-        """Bytes of all partitions read so far whose result was not released; of each its newest version, for what it
-        replaces is removed."""
-        kept = (stage for name, stage in self.manifests.items() if name not in self._released)
-        return sum(one.bytes for stage in kept for one in _newest(stage.values()))
-
     def remove_damaged(self, stage: str, partition: int, version: int) -> None:
         """Remove a manifest that cannot be read."""
         self.store.delete(self.layout.manifest(stage, partition, version))
@@ -85,17 +76,32 @@ class CommittedPartitions:
         """
         current = [self.get(stage, partition, version) for partition, version in versions.items()]
         wanted = {PurePosixPath(file.path).parent.name for one in current if one for file in one.files}
-        for folder in self.layout.data_folders(stage):
-            for name in self.store.names(folder):
-                key = parse_attempt_name(name)
-                if name not in wanted and key is not None and key[1] <= versions.get(key[0], 0):
-                    self.store.delete(f"{folder}/{name}")
+        for name, partition, version in self._attempts(stage):
+            if PurePosixPath(name).name not in wanted and version <= versions.get(partition, 0):
+                self.store.delete(name)
+
+    def remove_older(self, stage: str, versions: Mapping[int, int]) -> None:
+        """Remove what attempts of `stage` wrote of versions before the current ones, or of partitions that it has not.
+
+        Args:
+            versions: partition -> current version, whether that is committed or not.
+        """
+        for name, partition, version in self._attempts(stage):
+            if partition not in versions or version < versions[partition]:
+                self.store.delete(name)
 
     def release(self, stage: str) -> None:
         """Remove the data of a result nobody needs any more. Its manifests stay: they are the record."""
         for folder in self.layout.data_folders(stage):
             self.store.delete(folder)
-        self._released.add(stage)
+
+    def _attempts(self, stage: str) -> Iterator[tuple[str, int, int]]:
+        """(folder, partition, version) of the attempts of `stage` that have left something."""
+        for folder in self.layout.data_folders(stage):
+            for name in self.store.names(folder):
+                key = parse_attempt_name(name)
+                if key is not None:
+                    yield f"{folder}/{name}", *key
 
     def _unread(self, stage: str) -> Iterator[tuple[int, int]]:
         known = self.manifests.get(stage, {})
@@ -121,12 +127,3 @@ class CommittedPartitions:
             return [look(item) for item in items]
         with ThreadPoolExecutor(min(_LOOKED_AT_ONCE, len(items)), "rekindle-look") as pool:
             return list(pool.map(look, items))
-
-
-def _newest(manifests: Iterable[Manifest]) -> Iterable[Manifest]:
-    """Of each partition the newest version."""
-    newest: dict[int, Manifest] = {}
-    for one in manifests:
-        if one.partition not in newest or one.version > newest[one.partition].version:
-            newest[one.partition] = one
-    return newest.values()

@@ -137,7 +137,7 @@ class StageDriver:
         run.stored_bytes = bytes_by_partition(self.state.graph, stage, sizes)
         run.plan_in_background(
             partial(self.state.inputs.frame, stage, Sources(stored.__getitem__, self.state.versions())),
-            lambda columns, hashed: self._writer(stage, columns, hashed),
+            partial(self._writer, stage),
         )
         self.state.note("StageStarted", stage=stage.name, partitions=stage.partitions)
 
@@ -146,30 +146,39 @@ class StageDriver:
 
     def _note_planned(self, run: StageRun, now: float) -> None:
         assert run.planned is not None
-        name, schema = run.stage.name, run.planned.schema
         if run.noted:
             return
         run.noted = True
-        known = self.state.schemas.get(name)
-        if known is not None and known != schema and len(self.state.core.unfinished(name)) < run.stage.partitions:
-            raise StoreRefused(
-                f"stage {name}: its schema changed since this run began\n  stored: {known}\n  now:    {schema}",
-                remedy=f"undo the change of its input or code, or {BEGIN_ANEW}",
-                stage=name,
-            )
-        self.state.schemas[name] = schema
+        name, planned = run.stage.name, run.planned
+        other_columns = self._has_other_columns(run.stage, planned.schema)
+        self.state.schemas[name] = planned.schema
         self.state.note(
             "StagePlanned",
             stage=name,
-            schema=schema,
-            comparable=run.planned.hashed,
+            schema=planned.schema,
+            comparable=planned.hashed,
             map_side=bool(run.map_side),
-            values=run.planned.values,
+            values=planned.values,
         )
-        self._observer.see_planned(run, self.state.plans.get(name), now)
-        self.state.plans[name] = run.planned.values
+        self._observer.see_planned(run, self.state.plans.get(name), now, other_columns=other_columns)
+        self.state.plans[name] = planned.values
 
-    def _writer(self, stage: Stage, columns: tuple[str, ...], hashed: bool) -> WriterSpec:
+    def _has_other_columns(self, stage: Stage, schema: str) -> bool:
+        """Whether some of the stage's partitions are stored, and not as they would be now. Raises StoreRefused where
+        they may not be made again."""
+        known, left = self.state.schemas.get(stage.name), len(self.state.core.unfinished(stage.name))
+        if known in (None, schema) or left == stage.partitions:
+            return False
+        if self.state.settings.recovery.changed_stages == "rerun":
+            return True
+        raise StoreRefused(
+            f"stage {stage.name}: its schema changed since this run began\n  stored: {known}\n  now:    {schema}",
+            remedy="undo the change of its input or code, or have what is stored of it made again "
+            f"(recovery.changedStages: rerun), or {BEGIN_ANEW}",
+            stage=stage.name,
+        )
+
+    def _writer(self, stage: Stage, columns: tuple[str, ...], signature: str | None) -> WriterSpec:
         layout, sink = self.state.open_run.layout, sink_of(stage)
         return WriterSpec(
             storage=self.state.open_run.store.storage,
@@ -179,6 +188,6 @@ class StageDriver:
             data=tuple(layout.data(stage.name, volume) for volume in range(layout.volumes)),
             format=sink.format if sink else "parquet",
             columns=columns,
-            hashed=hashed,
+            signature=signature,
             checked=sink is not None,
         )

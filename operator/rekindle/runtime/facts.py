@@ -20,14 +20,15 @@ class RunFacts:
     Attributes:
         events: (event, time), in order: the core replays them.
         fingerprints: stage -> fingerprint of its code, as the last driver knew it.
-        first_graph: the job graph that the first events are about; None in a journal that does not tell.
+        first_graph: the job graph that the first events are about; None in the journal of an older version.
         job_graph: the one that the last events are about.
         schemas: stage -> schema (Spark's JSON) of its stored result.
         plans: stage -> digest of the values in its last plan.
         drivers: how many drivers have worked on this run.
         finished: the run is complete, with its sinks published.
         reruns: stage -> why it is to be made again, and no driver has yet.
-        given_up: stages whose results were given up when the pipeline was edited; some of them may have others since.
+        stored: stages whose results are stored, as the pipeline is since it was edited last.
+        discarded: stages whose results were of no more use when the pipeline was edited; some may have others since.
     """
 
     events: list[tuple[Event, float]] = field(default_factory=list)
@@ -39,7 +40,8 @@ class RunFacts:
     drivers: int = 0
     finished: bool = False
     reruns: dict[str, str] = field(default_factory=dict)
-    given_up: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+    discarded: set[str] = field(default_factory=set)
 
     @property
     def has_begun(self) -> bool:
@@ -99,7 +101,9 @@ def _add_pipeline(facts: RunFacts, record: Record) -> None:
     facts.fingerprints = dict(record["fingerprints"])
     if "graph" in record:
         facts.first_graph = facts.job_graph = _graph_of(record["graph"], str(record["application"]))
-    facts.given_up.update(record.get("anew", ()), record.get("gone", ()))
+    stored = {stage["name"] for stage in record.get("stages", ()) if stage["exchange"] == "blocking"}
+    facts.discarded.update(record.get("anew", ()), record.get("gone", ()), facts.stored - stored)
+    facts.stored = stored
     facts.reruns.update(dict.fromkeys(record.get("again", ()), "its code has changed"))
 
 

@@ -59,10 +59,11 @@ class JobMaster:
         settings: RekindleSettings,
         run: OpenRun,
     ) -> None:
+        assert run.facts.first_graph is not None
         options = settings.to_core()
         job_graph = to_job_graph(graph, options.speculation)
         core = ExecutionGraph(
-            run.facts.first_graph or job_graph,
+            run.facts.first_graph,
             speculation=options.speculation,
             failover=options.failover,
             blocklist=options.blocklist,
@@ -123,19 +124,22 @@ class JobMaster:
         for event, then in facts.events:
             answer = self.state.core.handle(event, then)  # what it answered then is done, or void
             answered = [*answered, *answer] if isinstance(event, ev.JobGraphChanged) else []
+        for stage in self.state.stored_stages() if facts.has_begun else ():
+            self._check_journal_tells_of(stage)
         self.state.actions += answered  # but that to the last edits, which no driver has seen to yet
+        self.state.records += self.state.open_run.edit  # from here on the pipeline is accepted
         self.state.note("DriverStarted", attempt=self._attempt, writer=self.state.open_run.writer)
         self.state.see(self._options, now)
         if facts.has_begun:
             self._resume(now)
         else:
             self.state.see(ev.JobSubmitted(), now)
+        self.state.removals.append(self._remove_discarded)
         self._flush()
 
     def _resume(self, now: float) -> None:
         """Tell the core what became true since the journal's last segment, then that the driver was lost."""
         for stage in self.state.stored_stages():
-            self._check_journal_tells_of(stage)
             if stage.name in self.state.schemas:  # else nobody could read it
                 self._observer.see_commits(stage, now)
         self._observer.see_what_is_gone(now)
@@ -155,6 +159,13 @@ class JobMaster:
                     f"tell of version {key[1]} of {stage.name}/{key[0]}, which is stored",
                     remedy=f"restore them (nothing stored has been changed), or {BEGIN_ANEW}",
                 )
+
+    def _remove_discarded(self) -> None:
+        """What edits have discarded: this driver's own, and those of drivers that ended before they came to it."""
+        stored, versions = {stage.name for stage in self.state.stored_stages()}, self.state.versions()
+        for name in sorted(self.state.open_run.facts.discarded):
+            current = dict(enumerate(versions[name])) if name in stored else {}
+            self.state.committed.remove_older(name, current)
 
     # -- a round ---------------------------------------------------------------------------------------
 
@@ -216,7 +227,7 @@ class JobMaster:
         limit = self.state.settings.recovery.store_limit
         if limit is None:
             return
-        stored = self.state.committed.stored_bytes()
+        stored = self.state.stored_bytes()
         if stored > limit:
             raise StoreFull(
                 f"the store {self.state.open_run.store} holds {stored} bytes, its limit is {limit}",
@@ -241,10 +252,10 @@ class JobMaster:
                     fence=partial(self._fence, stage),
                 )
                 state.note("SinkPublished", stage=stage.name, path=sink.target, files=files)
-        state.note("RunFinished", stored_bytes=state.committed.stored_bytes())
+        state.note("RunFinished", stored_bytes=state.stored_bytes())
         self._flush()
         try:
-            for name in {*(stage.name for stage in state.stored_stages()), *state.open_run.facts.given_up}:
+            for name in {*(stage.name for stage in state.stored_stages()), *state.open_run.facts.discarded}:
                 state.committed.release(name)
         except StoreRefused as error:  # the run has finished all the same; the next one begins with what is left
             state.note("CleanUpFailed", error=error.to_record())

@@ -57,7 +57,8 @@ class StoredFile:
 class Manifest:
     """A stored partition. `task` is Spark's task attempt id, unique within one driver's life.
 
-    `digest` is `rows-sum1-sum2` in hexadecimal, None where the types cannot be hashed.
+    `digest` is `rows-sum1-sum2-columns` in hexadecimal, None where the types cannot be hashed. (Older versions left
+    `columns` out, the hash of their names and types.)
     """
 
     stage: str
@@ -137,11 +138,16 @@ class Manifest:
 
 
 def combine_digests(digests: list[str | None]) -> str | None:
-    """The digest of a whole result from those of its partitions; None when any is not comparable."""
+    """The digest of a whole result from those of its partitions; None when any is not comparable, or when they are of
+    different columns."""
     rows = first = second = 0
+    columns: set[tuple[str, ...]] = set()
     for digest in digests:
         if digest is None:
             return None
-        parts = [int(part, 16) for part in digest.split("-")]
-        rows, first, second = rows + parts[0], (first + parts[1]) & _MASK, (second + parts[2]) & _MASK
-    return f"{rows:x}-{first:016x}-{second:016x}"
+        count, one, other, *of = digest.split("-")
+        rows, first, second = rows + int(count, 16), (first + int(one, 16)) & _MASK, (second + int(other, 16)) & _MASK
+        columns.add(tuple(of))
+    if len(columns) != 1:
+        return None
+    return "-".join([f"{rows:x}", f"{first:016x}", f"{second:016x}", *columns.pop()])

@@ -387,14 +387,17 @@ class Observer:
             stage=name,
         )
 
-    def see_planned(self, run: StageRun, before: str | None, now: float) -> None:
+    def see_planned(self, run: StageRun, before: str | None, now: float, *, other_columns: bool = False) -> None:
         """A stage without a map side was planned again, with other values: what is finished of it does not fit.
 
-        Of one with a map side the digest of that has to show it.
+        Of one with a map side the digest of that has to show it. With other columns what is finished fits in no case.
         """
         assert run.planned is not None
         name, values = run.stage.name, run.planned.values
         self._replans.pop(name, None)
+        if other_columns:
+            self.state.see(ev.RerunRequested(name, "it was planned with other columns"), now)
+            return
         if run.map_side or before in (None, values) or self.state.is_deterministic(run.stage):
             return
         if len(self.state.core.unfinished(name)) < run.stage.partitions:

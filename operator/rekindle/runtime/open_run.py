@@ -6,22 +6,16 @@ import json
 import os
 import re
 import socket
-import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from rekindle.core.graph_change import kept_vertices
-from rekindle.core.job_graph import JobGraph
-from rekindle.core.options import SpeculationOptions
-from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.fingerprint import stage_fingerprint
 from rekindle.pipeline.graph import PipelineGraph
-from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.committed import CommittedPartitions
+from rekindle.runtime.edits import edit_of, run_started
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
-from rekindle.runtime.facts import RunFacts, fold, graph_record
-from rekindle.runtime.journal import Journal, Record, note
+from rekindle.runtime.facts import RunFacts, fold
+from rekindle.runtime.journal import Journal, Record
 from rekindle.runtime.layout import FIRST_RUN, FORMAT, IDENTITY, RUNS, RunLayout, run_numbers
 from rekindle.runtime.lease import Lease
 from rekindle.runtime.store import Store
@@ -31,7 +25,12 @@ _VOLUME = re.compile(r"volume-\d+", re.ASCII)
 
 @dataclass
 class OpenRun:
-    """A run that this driver may write to. `identity` names the run among all runs of all stores."""
+    """A run that this driver may write to. `identity` names the run among all runs of all stores.
+
+    Attributes:
+        edit: what tells of a pipeline that was edited. `facts` have it, the journal gets it with the first segment that
+            this driver writes: until then the pipeline may still be refused, and nothing is changed.
+    """
 
     store: Store
     layout: RunLayout
@@ -41,6 +40,7 @@ class OpenRun:
     facts: RunFacts
     writer: str
     identity: str
+    edit: list[Record] = field(default_factory=list)
 
 
 def open_run(
@@ -123,9 +123,15 @@ def _open_latest(store: Store, graph: PipelineGraph, writer: str, lease: Lease, 
                 "results of that run are there",
                 remedy=f"restore that folder (nothing stored has been changed), or {BEGIN_ANEW}",
             )
-        begun = [_run_started(graph, layout)]
+        begun = [run_started(graph, layout.number)]
         journal.append(begun)
         facts.add(begun)
+    if facts.job_graph is None:
+        raise StoreRefused(
+            f"run {layout.number} of {store} was begun by an older version of rekindle and has not finished; its "
+            "journal does not tell how its stages read each other",
+            remedy=f"finish it with the version that began it, or {BEGIN_ANEW}",
+        )
     return OpenRun(store, layout, journal, lease, CommittedPartitions(store, layout), facts, writer, name)
 
 
@@ -187,108 +193,18 @@ def _identify(store: Store, application: str, volumes: int) -> dict[str, object]
 
 
 def _see_changes(run: OpenRun, graph: PipelineGraph, reruns_changed: bool, say: Callable[[str], None]) -> None:
-    """Tell the journal of another pipeline: stages whose code is not that of this run any more are made again, and
-    where stages or their exchanges are others, only what still fits is kept. Raises StoreRefused where that is not
-    wanted."""
-    edit = _edit(run.facts, graph)
+    """Take in another pipeline: stages whose code is not that of this run any more are made again, and where stages or
+    their exchanges are others, only what still fits is kept. Raises StoreRefused where that is not wanted."""
+    edit = edit_of(run.facts, graph)
     if edit is None:
         return
-    if not reruns_changed:
+    if edit.changes_stages and not reruns_changed:
         raise StoreRefused(
             f"the pipeline changed since this run began: {edit}",
             remedy="undo the change, or have what has changed made again (recovery.changedStages: rerun), or "
             f"{BEGIN_ANEW}",
         )
-    if edit.job_graph is not None and run.facts.job_graph is None:
-        raise StoreRefused(
-            f"the pipeline changed since this run began: {edit}; an older version of rekindle began it, and its "
-            "journal does not tell which results still fit",
-            remedy=f"undo the change, or {BEGIN_ANEW}",
-        )
-    now = time.time()
-    stored = [name for name in edit.code if graph.stage(name).exchange is ExchangeMode.BLOCKING]
-    known = {"again": stored, "anew": edit.anew, "new": edit.new, "gone": edit.gone}
-    records = [note(now, "PipelineChanged", **_pipeline(graph, run.layout), **known)]
-    if edit.job_graph is not None:
-        records.append({"t": now, "kind": "event", "event": graph_record(edit.job_graph)})
-    run.journal.append(records)
-    run.facts.add(records)
-    say(f"the pipeline has changed since this run began: {edit}; what was made of these is made again too")
-    for name in [*edit.anew, *edit.gone]:
-        run.committed.release(name)
-
-
-@dataclass(frozen=True, slots=True)
-class _Edit:
-    """How a pipeline differs from that of a run: names of its stages, sorted.
-
-    Attributes:
-        code: they have other code.
-        anew: what they read is not what it was, or in another way, or they have other partitions.
-        job_graph: the job graph, where it is another one.
-    """
-
-    code: list[str]
-    anew: list[str]
-    new: list[str]
-    gone: list[str]
-    job_graph: JobGraph | None
-
-    def __str__(self) -> str:
-        parts = {
-            "other code": self.code,
-            "other inputs or partitions": self.anew,
-            "new": self.new,
-            "gone": self.gone,
-        }
-        told = [f"{', '.join(names)} ({how})" for how, names in parts.items() if names]
-        return "; ".join(told) or "what its stages promise"
-
-
-def _edit(facts: RunFacts, graph: PipelineGraph) -> _Edit | None:
-    """None where the pipeline is that of the run, or the run has only begun."""
-    before, now = facts.fingerprints, _fingerprints(graph)
-    job_graph = to_job_graph(graph, SpeculationOptions())
-    same_graph = facts.job_graph.same_shape(job_graph) if facts.job_graph else before.keys() == now.keys()
-    if not before or (before == now and same_graph):
-        return None
-    kept = kept_vertices(facts.job_graph or job_graph, job_graph)
-    both = sorted(before.keys() & now.keys())
-    vertices = {*job_graph.order, *(facts.job_graph.order if facts.job_graph else ())}
-    anew = [name for name in both if name in vertices - kept]
-    code = [name for name in both if before[name] != now[name] and name not in anew]
-    new, gone = sorted(now.keys() - before), sorted(before.keys() - now)
-    return _Edit(code, anew, new, gone, None if same_graph else job_graph)
-
-
-def _fingerprints(graph: PipelineGraph) -> dict[str, str]:
-    return {stage.name: stage_fingerprint(graph, stage.name) for stage in graph.stages}
-
-
-def _run_started(graph: PipelineGraph, layout: RunLayout) -> Record:
-    return note(
-        time.time(),
-        "RunStarted",
-        **_pipeline(graph, layout),
-        graph=graph_record(to_job_graph(graph, SpeculationOptions())),
-    )
-
-
-def _pipeline(graph: PipelineGraph, layout: RunLayout) -> dict[str, object]:
-    """What readers of the journal are told of a run's pipeline."""
-    return {
-        "run": layout.number,
-        "application": graph.name,
-        "fingerprints": _fingerprints(graph),
-        "stages": [
-            {
-                "name": stage.name,
-                "description": stage.description,
-                "inputs": list(stage.inputs),
-                "partitions": stage.partitions,
-                "exchange": stage.exchange.value,
-                "sink": getattr(stage.sink, "path", None),
-            }
-            for stage in graph.stages
-        ],
-    }
+    run.edit = edit.records(graph, run.layout.number)
+    run.facts.add(run.edit)
+    if edit.changes_stages:
+        say(edit.told())

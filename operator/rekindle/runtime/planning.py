@@ -29,7 +29,8 @@ class PlannedStage:
     Attributes:
         schema: of the result, as Spark's JSON.
         hashed: whether its rows can be compared.
-        values: a digest of what else was decided in the plan, such as the time; like no other where nobody can tell.
+        values: a digest of what else was decided in the plan, such as the time, and of names and types of the columns;
+            like no other where nobody can tell.
         jrdd: the Java RDD whose partition i writes result partition i.
         settings: those of Spark SQL, for the tasks.
         map_side: what it shuffles.
@@ -47,12 +48,12 @@ def plan_stage(
     stage: Stage,
     scheduler: Scheduler,
     result: DataFrame,
-    spec: Callable[[tuple[str, ...], bool], WriterSpec],
+    spec: Callable[[tuple[str, ...], str | None], WriterSpec],
 ) -> PlannedStage:
     """Plan the job that stores `result`.
 
     Args:
-        spec: the writer for (names of the result's columns, hashed).
+        spec: the writer for (names of the result's columns, their signature where its rows can be compared).
 
     Raises:
         PipelineMisuse: a result that cannot be stored, or not in these partitions.
@@ -67,7 +68,8 @@ def plan_stage(
     hashed_frame, hashed = storable.with_hashes(frame)
     # By position: mapInArrow itself trips over names with dots in them.
     by_position = hashed_frame.toDF(*(f"c{position}" for position in range(len(hashed_frame.columns))))
-    writer = by_value(make_writer(spec(tuple(frame.columns), hashed)))
+    signature = storable.signature(frame.schema)
+    writer = by_value(make_writer(spec(tuple(frame.columns), signature if hashed else None)))
     written = by_position.mapInArrow(writer, RESULT_SCHEMA)
     jrdd = written._jdf.javaToPython()
     shuffles = spark_plan.shuffles_of(jrdd.rdd())
@@ -75,7 +77,7 @@ def plan_stage(
     plan = written._jdf.queryExecution().executedPlan().toString()
     _check_observes_nothing(stage, plan)
     settings = spark_plan.settings_of(written)
-    values = spark_plan.plan_values(frame, settings)
+    values = f"{spark_plan.plan_values(frame, settings)}-{signature}"
     if not shuffles and spark_plan.reads_own_rows(frame):
         values = uuid.uuid4().hex
     map_side = MapSide(

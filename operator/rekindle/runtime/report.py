@@ -122,7 +122,7 @@ class ReportFold:
 
     def __init__(self) -> None:
         self.stages: dict[str, _Stage] = {}
-        self._gone: list[_Stage] = []
+        self._gone: dict[str, _Stage] = {}  # what an edit has taken out, and another may bring back
         self._head: dict[str, Any] = {"application": "", "run": 0, "state": "running"}
         self._first: float | None = None
         self._last: float = 0.0
@@ -154,7 +154,7 @@ class ReportFold:
     def report(self) -> dict[str, Any]:
         """The report as JSON types."""
         stages = [stage.report() for stage in self.stages.values()]
-        known = [*self.stages.values(), *self._gone]
+        known = [*self.stages.values(), *self._gone.values()]
         return {
             "format": REPORT_FORMAT,
             **self._head,
@@ -268,7 +268,7 @@ class ReportFold:
         for name in record.get("anew", ()):
             if name in self.stages:
                 self.stages[name].reset_all(record["t"])
-        before, self.stages = self.stages, {}
+        before, self.stages = {**self._gone, **self.stages}, {}
         for raw in record["stages"]:
             if raw["exchange"] == "blocking":
                 stage = before.pop(raw["name"], None) or _Stage(raw["name"], 0, "", None)
@@ -276,7 +276,7 @@ class ReportFold:
                 self.stages[stage.name] = stage
         for stage in before.values():
             stage.reset_all(record["t"])
-            self._gone.append(stage)
+        self._gone = before
 
     def _stage_note(self, stage: _Stage, record: Record) -> None:
         match record["note"]:

@@ -93,12 +93,14 @@ class StageRun:
 
     # -- planning --------------------------------------------------------------------------------------
 
-    def plan_in_background(self, build: Callable[[], Any], spec: Callable[[tuple[str, ...], bool], WriterSpec]) -> None:
+    def plan_in_background(
+        self, build: Callable[[], Any], spec: Callable[[tuple[str, ...], str | None], WriterSpec]
+    ) -> None:
         """Call the user's function and plan the job in a thread; `planned` or `error` is set at its end.
 
         Args:
             build: returns the stage's DataFrame.
-            spec: the writer for (names of the result's columns, hashed).
+            spec: the writer, as of `plan_stage`.
         """
 
         def run() -> None:

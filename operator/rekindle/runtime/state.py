@@ -126,6 +126,13 @@ class RunState:
         version = self.core.version(ExecutionVertexID(name, partition))
         return self.committed.get(name, partition, version)
 
+    def stored_bytes(self) -> int:
+        """Bytes of all stored partitions that can be read: neither released nor lost, and of versions that count."""
+        partitions = (
+            ResultPartitionID(stage.name, one) for stage in self.stored_stages() for one in range(stage.partitions)
+        )
+        return sum(output.bytes for output in map(self.core.output, partitions) if output is not None)
+
     def is_current(self, name: str, partition: int, version: int) -> bool:
         """Whether that is the version under which the partition is committed now."""
         return 0 <= partition < self.graph.stage(name).partitions and version == self.core.version(

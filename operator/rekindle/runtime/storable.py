@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -82,17 +84,38 @@ def with_hashes(frame: DataFrame) -> tuple[DataFrame, bool]:
     """`frame` with a hash of each row in a last column, and whether its types allow one.
 
     Spark's hashes skip nulls and know no nesting, so (null, 1) and (1, null) would be equal, and [[1], [2]] and
-    [[1, 2]]: which columns are null is hashed too, and nested values as text beside.
+    [[1, 2]]: which columns are null is hashed too, and nested values as text beside. Whether a plan says that a column
+    may be null makes no difference. Nor do names and types: they are for `signature`.
     """
     from pyspark.sql import functions
 
     if not frame.columns or any(_unhashable(field.dataType) for field in frame.schema.fields):
         return frame, False
     columns = [column(frame, name) for name in frame.columns]
-    nulls = [column.isNull() for column, field in zip(columns, frame.schema.fields, strict=True) if field.nullable]
+    nulls = [column.isNull() for column in columns]
     nested = [field.name for field in frame.schema.fields if len(list(_nested(field.dataType))) > 1]
     texts = [column(frame, name).cast("string") for name in nested]
     return frame.select(*columns, functions.xxhash64(*columns, *nulls, *texts).alias(HASH_COLUMN)), True
+
+
+def signature(schema: StructType) -> str:
+    """A hash of the names and types of columns, of nested ones too. What may be null does not count, nor metadata:
+    plans of one program may differ in that."""
+    return hashlib.sha256(json.dumps(_described(schema)).encode()).hexdigest()[:16]
+
+
+def _described(data_type: DataType) -> list[object]:
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    match data_type:
+        case StructType(fields=fields):
+            return ["struct", *([field.name, _described(field.dataType)] for field in fields)]
+        case ArrayType(elementType=element):
+            return ["array", _described(element)]
+        case MapType(keyType=key, valueType=value):
+            return ["map", _described(key), _described(value)]
+        case plain:
+            return [plain.simpleString()]
 
 
 def _nested(data_type: DataType) -> Iterable[DataType]:

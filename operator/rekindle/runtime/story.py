@@ -31,7 +31,7 @@ def _restart(record: Mapping[str, Any]) -> str:
     return f"recovery: {record['cause']}; runs again: {rerun or 'nothing'}; {kept}"
 
 
-def _edit(record: Mapping[str, Any]) -> str:
+def _pipeline_changed(record: Mapping[str, Any]) -> str:
     parts = {"made again": "again", "made anew": "anew", "new": "new", "gone": "gone"}
     told = [f"{how}: {', '.join(record[key])}" for how, key in parts.items() if record[key]]
     return f"the pipeline has changed: {'; '.join(told) or 'no stored stage'}"
@@ -51,7 +51,7 @@ _LINES = {
     "ExchangeNotServed": lambda r: f"the operator cannot tell of blocked nodes: {r['reason']}",
     "ExecutorGivenUp": lambda r: f"executor on {r['node']} {r['how']}: {r['reason']}",
     "RerunRequested": lambda r: f"stage {r['stage']} is to be made again, asked for by {r['by']}",
-    "PipelineChanged": _edit,
+    "PipelineChanged": _pipeline_changed,
     "Restart": _restart,
     "Block": lambda r: f"node {r['node']} blocked: {r['cause']}",
     "Unblock": lambda r: f"node {r['node']} no longer blocked: {r['reason']}",

@@ -49,7 +49,7 @@ class WriterSpec:
     data: tuple[str, ...]  # one folder per volume
     format: str  # "parquet" | "csv"
     columns: tuple[str, ...]  # names as stored; Spark hands them over by position
-    hashed: bool
+    signature: str | None  # of names and types of the columns; None where rows cannot be compared
     checked: bool = False  # a checksum of each file as a whole: Spark, which checks pages, will not read them
 
 
@@ -136,7 +136,7 @@ def _write_files(
     rows = first = second = 0
     with _FileSink(spec, partition, folder) as sink:
         for batch in batches:
-            if spec.hashed:
+            if spec.signature is not None:
                 sums = _sums(batch.column(batch.num_columns - 1))
                 first, second = (first + sums[0]) & _MASK, (second + sums[1]) & _MASK
             batch = _renamed(batch, spec.columns)
@@ -144,7 +144,7 @@ def _write_files(
             if batch.num_rows:
                 sink.write(batch)
         files = sink.close()
-    digest = f"{rows:x}-{first:016x}-{second:016x}" if spec.hashed else None
+    digest = f"{rows:x}-{first:016x}-{second:016x}-{spec.signature}" if spec.signature is not None else None
     return rows, files, digest
 
 

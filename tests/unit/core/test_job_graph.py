@@ -79,3 +79,11 @@ def test_all_to_all_everybody_reads_everything():
     (edge,) = graph.edges
     assert graph.producers(edge, 1) == range(3)
     assert graph.consumers(edge, 2) == range(2)
+
+
+def test_the_order_in_which_a_graph_is_declared_is_not_its_shape():
+    vertices, edges = (JobVertex("A", 1), JobVertex("B", 2), JobVertex("C", 2)), (JobEdge("A", "B"), JobEdge("A", "C"))
+    graph = JobGraph("test", vertices, edges)
+    assert graph.same_shape(JobGraph("test", vertices[::-1], edges[::-1]))
+    assert not graph.same_shape(JobGraph("test", vertices, edges[:1]))
+    assert not graph.same_shape(JobGraph("test", (*vertices[:2], JobVertex("C", 3)), edges))

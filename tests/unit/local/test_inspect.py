@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from rekindle.cli import main
-from rekindle.runtime.journal import Journal, note
+from rekindle.core import events as ev
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
+from rekindle.runtime.journal import Journal, Record, note
 from rekindle.runtime.layout import IDENTITY, RunLayout
 from rekindle.runtime.store import Store
 from rekindle.runtime.task import sealed
@@ -114,3 +116,39 @@ def test_an_edited_pipeline_is_told_as_it_is_now(root, capsys):
     assert [line.split()[0] for line in lines[3:5]] == ["legs", "tails"]
     assert lines[-1] == "5.0 s the pipeline has changed: made anew: legs; new: tails; gone: fused"
     assert len(inspected(capsys, root, "--files", "tails")) == 4
+
+
+def finished(partition: int, number: int) -> Record:
+    attempt = ExecutionAttemptID(ExecutionVertexID("legs", partition), number)
+    told = ev.AttemptFinished(attempt, 106.0, ev.PartitionOutput(7, 2000, None, "n"))
+    return {"t": 106.0, "kind": "event", "event": ev.to_record(told)}
+
+
+def edit(**how: list[str]) -> Record:
+    told = {"again": [], "anew": [], "new": [], "gone": [], **how}
+    return note(105.0, "PipelineChanged", application="flights", run=1, fingerprints={}, stages=STAGES, **told)
+
+
+RELEASE: Record = {"t": 105.0, "kind": "action", "action": "Release", "stage": "legs"}
+
+
+@pytest.mark.parametrize(
+    ("record", "state"),
+    [(edit(anew=["legs"]), "discarded"), (edit(gone=["legs"]), "discarded"), (RELEASE, "released")],
+)
+def test_what_was_removed_is_not_called_lost_and_what_was_made_since_is(root, capsys, record, state):
+    journal = Journal(Store.at(root), LAYOUT, "w")
+    journal.replay()
+    (root / "new").unlink()
+    journal.append([finished(0, 0), record])
+    assert inspected(capsys, root, "--files", "legs")[1] == f"0 2 7 2.0 KiB {state} new"
+    journal.append([finished(0, 1)])
+    assert inspected(capsys, root, "--files", "legs")[1] == "0 2 7 2.0 KiB new: No such file or directory new"
+
+
+def test_an_edit_of_other_stages_removes_nothing(root, capsys):
+    journal = Journal(Store.at(root), LAYOUT, "w")
+    journal.replay()
+    journal.append([edit(anew=["fused"], again=["legs"])])
+    (root / "new").unlink()
+    assert "No such file" in inspected(capsys, root, "--files", "legs")[1]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from rekindle.runtime.committed import CommittedPartitions
-from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.layout import RunLayout, parse_attempt_name
 from rekindle.runtime.store import Store
 from rekindle.runtime.task import sealed
 
@@ -64,25 +64,16 @@ def test_losers_are_removed_and_what_a_successor_has_made_meanwhile_is_not(tmp_p
     assert store.names(layout.data("s", 0)) == [".attempt-p00000-v0001-won", ".attempt-p00000-v0002-newer"]
 
 
-def test_what_was_released_takes_no_space(tmp_path):
-    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
+@pytest.mark.requirement("S7-17")
+@pytest.mark.parametrize("volumes", [1, 2])
+def test_what_an_edit_has_discarded_goes_and_what_was_made_since_stays(tmp_path, volumes):
+    store, layout = Store.at(tmp_path).prepare(), RunLayout(1, volumes)
+    for partition, version in ((0, 1), (0, 2), (0, 3), (1, 1), (1, 2), (2, 1), (2, 2)):
+        folder = f"{layout.data('s', partition)}/.attempt-p{partition:05d}-v{version:04d}-x"
+        store.put_if_absent(f"{folder}/part.parquet", b"rows")
     committed = CommittedPartitions(store, layout)
-    store.put_if_absent(layout.manifest("s", 0, 1), manifest(0, bytes=7))
-    committed.scan("s")
-    assert committed.stored_bytes() == 7
-    committed.release("s")
-    assert committed.stored_bytes() == 0
-    store.put_if_absent(layout.manifest("s", 0, 2), manifest(0, version=2, bytes=5))
-    committed.scan("s")
-    assert committed.stored_bytes() >= 5
-
-
-def test_what_was_replaced_takes_no_space(tmp_path):
-    """Else a run that recovered would be refused by its storeLimit, and each one that goes on with it."""
-    store, layout = Store.at(tmp_path).prepare(), RunLayout(1)
-    for partition, version, size in ((0, 1, 100), (0, 2, 30), (1, 1, 5)):
-        made = manifest(partition, version=version, bytes=size)
-        store.put_if_absent(layout.manifest("s", partition, version), made)
-    committed = CommittedPartitions(store, layout)
-    committed.scan("s")
-    assert committed.stored_bytes() == 35
+    left = [(0, 2), (0, 3), (1, 2)]
+    for versions, expected in (({0: 2, 1: 2}, left), ({0: 2, 1: 2}, left), ({}, [])):
+        committed.remove_older("s", versions)
+        folders = [name for folder in layout.data_folders("s") for name in store.names(folder)]
+        assert sorted(filter(None, map(parse_attempt_name, folders))) == expected

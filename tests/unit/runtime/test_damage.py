@@ -80,7 +80,7 @@ def write(run: OpenRun, stage: str, partition: int, rows: list[int]) -> None:
     layout, file_format = run.layout, "csv" if stage == "c" else "parquet"
     data, storage = layout.data(stage, partition), run.store.storage
     spec = WriterSpec(
-        storage, stage, "w", layout.manifests(stage), (data,), file_format, ("n",), hashed=False, checked=stage == "c"
+        storage, stage, "w", layout.manifests(stage), (data,), file_format, ("n",), signature=None, checked=stage == "c"
     )
     batch = pyarrow.RecordBatch.from_pydict({"n": rows})
     count, files, _ = _write_files(spec, partition, f"{data}/.attempt-p{partition:05d}-v0001-x", iter([batch]))

@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from rekindle.runtime.manifest import Manifest, StoredFile
+from rekindle.runtime.manifest import Manifest, StoredFile, combine_digests
 from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.task import WriterSpec, _write_files, footer_checksum, sealed
 
@@ -109,7 +109,7 @@ def test_a_flipped_bit_anywhere_in_a_file_of_a_sink_is_damage(tmp_path, file_for
     """Nobody but its readers would look at its pages, and a CSV has no checksums at all."""
     batch = pyarrow.RecordBatch.from_pydict({"n": [1, 2, 3], "w": ["a", "b", "c"]})
     storage = PosixStorage(str(tmp_path))
-    spec = WriterSpec(storage, "s", "w", "m", ("data",), file_format, ("n", "w"), hashed=False, checked=True)
+    spec = WriterSpec(storage, "s", "w", "m", ("data",), file_format, ("n", "w"), signature=None, checked=True)
     rows, (file,), _ = _write_files(spec, 0, "data", iter([batch]))
     stored = StoredFile(file["path"], file["bytes"], file["footer"], file["content"])
     assert (rows, damage(stored, tmp_path)) == (3, None)
@@ -136,7 +136,7 @@ def test_a_length_of_the_footer_that_makes_no_sense_is_damage_and_reads_no_more(
 def test_a_page_header_that_hides_rows_is_corruption(tmp_path):
     """The checksum of a page does not cover its header."""
     batch = pyarrow.RecordBatch.from_pydict({"n": list(range(5))})
-    spec = WriterSpec(PosixStorage(str(tmp_path)), "s", "w", "m", ("data",), "parquet", ("n",), hashed=False)
+    spec = WriterSpec(PosixStorage(str(tmp_path)), "s", "w", "m", ("data",), "parquet", ("n",), signature=None)
     _, (file,), _ = _write_files(spec, 0, "data", iter([batch]))
     stored = (StoredFile(file["path"], file["bytes"], file["footer"]),)
     manifest = Manifest("s", 0, 1, 1, "w", 5, file["bytes"], None, stored, 0.0, 0.0)
@@ -148,3 +148,14 @@ def test_a_page_header_that_hides_rows_is_corruption(tmp_path):
         if manifest.corrupt(spec.storage) is None:
             table = pyarrow.parquet.read_table(tmp_path / file["path"], page_checksum_verification=True)
             assert table["n"].to_pylist() == list(range(5))
+
+
+def test_a_results_digest_has_the_rows_of_all_partitions_and_the_columns_of_each():
+    assert combine_digests(["1-01-02-aa", "2-03-04-aa", "0-00-00-aa"]) == f"3-{4:016x}-{6:016x}-aa"
+    assert combine_digests(["1-01-02", "2-03-04"]) == f"3-{4:016x}-{6:016x}"  # as older versions wrote them
+    assert combine_digests(["1-01-02-aa", None]) is None
+
+
+def test_partitions_of_different_columns_have_no_digest_together():
+    assert combine_digests(["1-01-02-aa", "2-03-04-bb"]) is None
+    assert combine_digests(["1-01-02", "2-03-04-bb"]) is None

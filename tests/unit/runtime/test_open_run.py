@@ -223,8 +223,10 @@ def test_a_stage_whose_code_has_changed_is_to_be_made_again_until_a_driver_has_s
     for _ in range(2):  # the first of these drivers dies before it does anything
         run = opened(store, chain(2), reruns_changed=True, say=said.append)
         assert run.facts.reruns == {"b": "its code has changed"}
-    told = "the pipeline has changed since this run began: b (other code); what was made of these is made again too"
-    assert said == [told]
+    told = "the pipeline has changed since this run began: b (other code); what was made of b is made again too, "
+    assert said == [f"{told}unless it comes out the same"] * 2
+    run.journal.append(run.edit)
+    assert opened(store, chain(2)).facts.reruns == {"b": "its code has changed"}
     run.journal.append([{"t": 0.0, "kind": "event", "event": to_record(RerunRequested("b", "its code has changed"))}])
     assert opened(store, chain(2)).facts.reruns == {}
     with pytest.raises(
@@ -239,7 +241,6 @@ def test_a_stage_whose_code_has_changed_is_to_be_made_again_until_a_driver_has_s
         ({"partitions": 5}, "b, d (other inputs or partitions)"),
         ({"pointwise": True}, "b, d (other inputs or partitions)"),
         ({"more": True}, "c (new)"),
-        ({"promises": True}, "what its stages promise"),
     ],
 )
 def test_other_stages_are_told_by_name_and_refused_where_nothing_is_to_be_made_again(store, changed, how):
@@ -254,34 +255,121 @@ def test_other_stages_are_told_by_name_and_refused_where_nothing_is_to_be_made_a
 
 
 @pytest.mark.requirement("S7-3", "S7-17")
-def test_what_still_fits_an_edited_pipeline_is_kept_and_the_rest_is_given_up(store):
+def test_what_still_fits_an_edited_pipeline_is_kept_and_the_rest_is_discarded(store):
     """A driver that comes later sees the same, and the stage that is gone is remembered."""
     submitted(opened(store, chain(1, more=True)))
-    for stage in "abcd":
-        store.put_if_absent(f"{LAYOUT.data(stage, 0)}/.attempt-p00000-v0001-x/part", b"rows")
-    for _ in range(2):
+    for edited in (True, False):
         run = opened(store, chain(2, partitions=5), reruns_changed=True)
         facts = run.facts
-        assert [store.holds(LAYOUT.data(stage, 0)) for stage in "abcd"] == [True, False, False, False]
         assert set(facts.schemas) == set(facts.plans) == {"a"}
         assert facts.reruns == {}
-        assert facts.given_up == {"b", "c", "d"}
+        assert facts.discarded == {"b", "c", "d"}
         (_, (event, _)) = facts.events
         assert isinstance(event, JobGraphChanged)
         assert facts.has_begun
         assert (facts.first_graph, facts.job_graph) == (graph_of(chain(1, more=True)), graph_of(chain(2, partitions=5)))
+        assert bool(run.edit) is edited
+        if edited:
+            run.journal.append(run.edit)
     assert len([one for one in records(store) if one.get("note") == "PipelineChanged"]) == 1
 
 
-def test_a_run_that_an_older_version_began_goes_on_with_the_pipeline_that_it_has(store):
+@pytest.mark.requirement("S7-17")
+def test_opening_a_run_for_an_edited_pipeline_changes_nothing_that_is_stored(store):
+    """It may still be refused, and then the edit may be undone."""
+    submitted(opened(store, chain(1)))
+    store.put_if_absent(f"{LAYOUT.data('b', 0)}/.attempt-p00000-v0001-x/part", b"rows")
+    before = store_names(store)
+    assert opened(store, chain(1, partitions=5), reruns_changed=True).edit
+    assert store_names(store) == before
+    assert opened(store, chain(1)).facts.discarded == set()
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"limit": 1, "more": True}, "c (new)"),
+        ({"limit": 1, "partitions": 5}, "b, d (other inputs or partitions)"),
+        ({"limit": 2, "more": True}, "b (other code); c (new); what was made of b is made again too, unless it comes "),
+    ],
+)
+def test_only_of_other_code_it_is_said_that_what_was_made_of_it_is_made_again(store, changed, told):
     opened(store, chain(1))
+    said: list[str] = []
+    opened(store, chain(**changed), reruns_changed=True, say=said.append)
+    (line,) = said
+    assert line.removesuffix("out the same") == f"the pipeline has changed since this run began: {told}"
+
+
+def test_a_result_that_is_stored_no_more_is_discarded(store):
+    def through(exchange: str) -> PipelineGraph:
+        pipeline = Pipeline("p", default_partitions=1)
+        pipeline.source(name="a", partition_by="id")(lambda spark: spark)
+        pipeline.stage(name="b", exchange=exchange, pointwise=exchange == "blocking")(lambda a: a)
+        pipeline.sink("out", name="d", partitions=1)(lambda b: b)
+        return pipeline.build()
+
+    opened(store, through("blocking"))
+    assert "b" in opened(store, through("cached"), reruns_changed=True).facts.discarded
+
+
+@pytest.mark.parametrize("reruns_changed", [True, False])
+def test_another_promise_is_no_reason_to_refuse_a_pipeline_or_to_make_anything_again(store, reruns_changed):
+    """Also where its stage is half finished: what is there stays."""
+    submitted(opened(store, chain(1)))
+    said: list[str] = []
+    run = opened(store, chain(1, promises=True), reruns_changed=reruns_changed, say=said.append)
+    assert (run.facts.job_graph, run.facts.first_graph) == (graph_of(chain(1, promises=True)), graph_of(chain(1)))
+    assert (set(run.facts.schemas), run.facts.reruns, run.facts.discarded) == (set("abd"), {}, set())
+    assert [one["kind"] for one in run.edit] == ["event"]
+    assert said == []
+
+
+def test_stages_that_are_declared_in_another_order_are_the_same_pipeline(store):
+    def fork(names: str) -> PipelineGraph:
+        pipeline = Pipeline("p", default_partitions=2)
+        pipeline.source(name="a", partition_by="id")(lambda spark: spark)
+        for name in names:
+            pipeline.sink(f"out-{name}", name=name)(lambda a: a)
+        return pipeline.build()
+
+    opened(store, fork("xy"))
+    assert opened(store, fork("yx")).edit == []
+
+
+STAGES_CHANGED = note(2.0, "StagesChanged", stages=["b"], fingerprints={"a": "1", "b": "2", "d": "3"})
+
+
+@pytest.mark.requirement("S7-17")
+@pytest.mark.parametrize("more", [(), (STAGES_CHANGED,)])
+@pytest.mark.parametrize("now", [{}, {"partitions": 5}, {"pointwise": True}, {"more": True}])
+def test_a_run_that_an_older_version_began_is_refused_by_name_until_it_has_finished(store, more, now):
+    """Its journal tells neither how its stages read each other nor, so that this version knew, what was edited."""
+    begun_by_an_older_version(store, chain(1), *more)
+    before = store_names(store)
+    for _ in range(2):
+        with pytest.raises(
+            StoreRefused, match=r"(?s)run 1 of .* by an older version of rekindle.*finish it with.*--fresh"
+        ):
+            opened(store, chain(1, **now), reruns_changed=True)
+    assert store_names(store) == before
+
+
+@pytest.mark.parametrize("more", [(), (STAGES_CHANGED,)])
+def test_a_run_that_an_older_version_has_finished_is_followed_by_one_of_this(store, more):
+    begun_by_an_older_version(store, chain(1), *more, note(3.0, "RunFinished", stored_bytes=0))
+    run = opened(store, chain(2, partitions=5))
+    assert (run.layout.number, run.edit, run.facts.first_graph) == (2, [], graph_of(chain(2, partitions=5)))
+
+
+def begun_by_an_older_version(store: Store, graph: PipelineGraph, *more: Record) -> None:
+    """It told of a digest of the job graph instead of that itself."""
+    opened(store, graph)
     (begun,) = records(store)
+    assert store.folder is not None
     (store.folder / LAYOUT.segment(1)).unlink()
-    Journal(store, LAYOUT, "older").append([{name: one for name, one in begun.items() if name != "graph"}])
-    assert opened(store, chain(1)).facts.first_graph is None
-    assert opened(store, chain(2), reruns_changed=True).facts.reruns == {"b": "its code has changed"}
-    with pytest.raises(StoreRefused, match=r"(?s)c \(new\); an older version of rekindle began it.*undo the change"):
-        opened(store, chain(2, more=True), reruns_changed=True)
+    told = {name: one for name, one in begun.items() if name != "graph"}
+    Journal(store, LAYOUT, "older").append([{**told, "shape": "a digest"}, *more])
 
 
 def records(store: Store) -> list[Record]:

@@ -185,6 +185,18 @@ def test_a_stage_that_an_edit_begins_anew_is_made_again():
     assert again["spent"]["rerunTaskSeconds"] == 2.0
 
 
+def test_a_stage_that_goes_and_comes_back_is_made_again():
+    made = report(
+        *(deployed(1, 0), finished(2, 0)),
+        changed(3.0, {"t": 1}, new=["t"], gone=["s"]),
+        changed(4.0, {"t": 1, "s": 2}, new=["s"]),
+        *(deployed(5, 0, 1), finished(8, 0, 1)),
+    )
+    assert [(one["name"], one["attempts"], one["rerun"]) for one in made["stages"]] == [("t", 0, 0), ("s", 2, 1)]
+    assert (made["tasks"]["run"], made["tasks"]["rerun"]) == (2, 1)
+    assert made["spent"] == {"copyTaskSeconds": 0.0, "rerunTaskSeconds": 3.0, "storedBytes": 20}
+
+
 def test_what_a_stage_did_that_is_gone_was_done_all_the_same():
     made = report(deployed(1, 0), finished(2, 0), changed(3.0, {"t": 1}, new=["t"], gone=["s"]))
     assert [one["name"] for one in made["stages"]] == ["t"]

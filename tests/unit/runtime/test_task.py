@@ -16,7 +16,7 @@ from rekindle.runtime.planning import by_value
 from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.s3_storage import S3Storage
 from rekindle.runtime.storage import Storage
-from rekindle.runtime.task import WriterSpec, _FileSink, _sums, make_writer
+from rekindle.runtime.task import WriterSpec, _FileSink, _sums, _write_files, make_writer
 
 STORAGES: dict[str, Callable[[Path], Storage]] = {
     "folder": lambda folder: PosixStorage(str(folder)),
@@ -39,7 +39,7 @@ except ConnectionError as error:
 def test_the_writer_and_its_storage_need_no_rekindle_where_they_run(tmp_path, place, says):
     storage = STORAGES[place](tmp_path / "store")
     storage.prepare()
-    spec = WriterSpec(storage, "stage", "writer", "manifests", ("data",), "parquet", ("a",), hashed=True)
+    spec = WriterSpec(storage, "stage", "writer", "manifests", ("data",), "parquet", ("a",), signature="x")
     (tmp_path / "sent").write_bytes(cloudpickle.dumps((by_value(make_writer(spec)), storage)))
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "sent")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -56,6 +56,20 @@ def test_sums_do_not_depend_on_order_and_one_notices_what_the_other_does_not():
     assert first[1] != cancelling[1]
 
 
+@pytest.mark.requirement("S7-7")
+def test_a_digest_tells_rows_and_columns_apart_also_where_there_is_no_row(tmp_path):
+    def digest(signature: str | None, *batches: list[int]) -> str | None:
+        columns = ("n",)
+        spec = WriterSpec(PosixStorage(str(tmp_path)), "s", "w", "m", ("data",), "parquet", columns, signature)
+        made = [pyarrow.RecordBatch.from_pydict({"c0": rows, "c1": rows}) for rows in batches]
+        return _write_files(spec, 0, "data", iter(made))[2]
+
+    assert digest("x", [1, 2], [3]) == digest("x", [3, 2, 1])
+    assert digest("x", [1, 2]) != digest("y", [1, 2])
+    assert digest("x") == digest("x", []) != digest("y")
+    assert digest(None, [1]) is None
+
+
 def test_floating_columns_have_no_statistics_and_dictionaries_and_all_others_have(tmp_path):
     """NaN is missing in pyarrow's statistics: a filter for what is greater than 5 would pass over it."""
     kinds = {"a.b": pyarrow.int32(), "x": pyarrow.float64()}
@@ -65,7 +79,7 @@ def test_floating_columns_have_no_statistics_and_dictionaries_and_all_others_hav
     }
     row = {"a.b": 1, "x": float("nan"), "s": {"y": 1.0, "q": ["t"]}, "m": [("k", {"z": 1.0, "w": 1})]}
     storage = PosixStorage(str(tmp_path))
-    spec = WriterSpec(storage, "stage", "writer", "manifests", ("data",), "parquet", tuple(row), hashed=False)
+    spec = WriterSpec(storage, "stage", "writer", "manifests", ("data",), "parquet", tuple(row), signature=None)
     with _FileSink(spec, 0, "data") as sink:
         sink.write(pyarrow.RecordBatch.from_pylist([row, row], pyarrow.schema(kinds | nested)))
         (file,) = sink.close()
