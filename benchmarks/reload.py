@@ -73,9 +73,9 @@ def history(parallelism: int) -> list[ev.Event]:
 
 
 def report_of(parallelism: int) -> JobReport:
-    """What the job master tells. It tells no more than so many ranges: of the second vertex, the first are apart."""
+    """What the job master tells. It tells no more than 3,000 ranges: of the second vertex the first are apart."""
     graph = new_graph(parallelism)
-    most_apart = 2000
+    most_apart = 1000
     for event in history(parallelism):
         graph.handle(event, 1.0)
     for subtask in range(2 * most_apart + 1, parallelism - 1, 2):

@@ -123,6 +123,7 @@ def begun_anew(tmp_path, run: Run) -> JobMaster:
         facts=facts,
         journal=journal,
         identity="1",
+        edit=[],
         writer="w",
         seen=journaled,
     )
