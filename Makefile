@@ -29,7 +29,7 @@ bench-slow-node: setup ## a slow node on Kubernetes, beside Spark's own means: S
 	$(PY) -m tests.kind up
 	$(PY) benchmarks/slow_node_on_kubernetes.py --scenario $(or $(SCENARIO),a) $(ARGS)
 
-bench-losses: setup ## a driver, node or volume lost under a pipeline on Kubernetes, beside starting over: ARGS='--lost node --at 75'
+bench-losses: setup ## a driver, node, volume or executor lost under a pipeline on Kubernetes, beside its peers: ARGS='--lost node --at 75'
 	$(PY) -m tests.kind up
 	$(PY) benchmarks/losses_on_kubernetes.py $(ARGS)
 
