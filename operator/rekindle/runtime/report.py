@@ -172,7 +172,7 @@ class ReportFold:
                 "launched": sum(len(one.copies) for one in known),
                 "effective": sum(len(one.won) for one in known),
             },
-            "saved": {"taskSeconds": round(sum(one["savedTaskSeconds"] for one in self._lists["recoveries"]), 3)},
+            "saved": {"taskSeconds": round(sum(self._saved().values()), 3)},
             "spent": {
                 "copyTaskSeconds": round(sum(one.copy_seconds for one in known), 3),
                 "rerunTaskSeconds": round(sum(one.rerun_seconds for one in known), 3),
@@ -182,6 +182,11 @@ class ReportFold:
             "stages": stages,
             "error": self._error,
         }
+
+    def _saved(self) -> dict[float, float]:
+        """[moment -> task-seconds of what stayed]: restarts that are told at one moment are one recovery, of which the
+        last says what is left."""
+        return {one["t"]: one["savedTaskSeconds"] for one in self._lists["recoveries"]}
 
     def _event(self, event: ev.Event, now: float) -> None:
         if isinstance(event, ev.SlowTasksFound):

@@ -147,6 +147,17 @@ def test_a_recovery_saves_what_stays_and_costs_what_is_made_again():
     assert made["spent"] == {"copyTaskSeconds": 0.0, "rerunTaskSeconds": 3.0, "storedBytes": 30}
 
 
+def test_a_recovery_that_restarts_twice_saves_what_stays_in_the_end():
+    """A driver that takes over tells at once what an edit, a lost volume and the lost driver have restarted."""
+    both = [
+        {"t": 20.0, "kind": "action", "action": "Restart", "vertices": [["s", one]], "cause": "lost", "reused": 1}
+        for one in (0, 1)
+    ]
+    made = report(*(deployed(1, 0), finished(8, 0), deployed(1, 1), finished(5, 1)), *both)
+    assert [one["savedTaskSeconds"] for one in made["recoveries"]] == [4.0, 0.0]
+    assert made["saved"] == {"taskSeconds": 0.0}
+
+
 def test_an_attempt_that_is_cut_off_by_a_restart_or_fails_costs_until_then():
     restart = {"t": 9.0, "kind": "action", "action": "Restart", "vertices": [["s", 0]], "cause": "lost", "reused": 0}
     failed = event(7.0, ev.AttemptFailed(attempt(0, 1), ev.FailureCause(ev.FailureKind.TASK, "x")))
