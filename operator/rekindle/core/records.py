@@ -33,51 +33,66 @@ def encode(value: Any) -> Any:
     return value
 
 
+Decoder = Callable[[Any, str], Any]
+"""(what JSON has, its place) -> the value. Raises ValueError with the place."""
+
+
 def decode(kind: Any, value: Any, where: str) -> Any:
     """The value of type `kind` that `encode` made `value` of; `where` is its place, for the ValueError."""
-    if kind in _IDS:
-        return kind.parse(_of_type(str, value, where))
-    if is_dataclass(kind):
-        return _dataclass(kind, value, where)
-    if get_origin(kind) in (Union, types.UnionType):
-        return _optional(kind, value, where)
-    if get_origin(kind) is tuple:
-        return _tuple(get_args(kind), value, where)
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        return kind(value)
-    if kind is Fraction:
-        return Fraction(_of_type(str, value, where))
-    if kind is float:
-        return _float(value, where)
-    return _of_type(kind, value, where)
+    return _decoder(kind)(value, where)
 
 
 @cache
-def _types(kind: Any) -> dict[str, Any]:
-    return get_type_hints(kind)
+def _decoder(kind: Any) -> Decoder:
+    """How values of a type are read, worked out once for each type: a journal has them by the hundred thousand."""
+    if kind in _IDS:
+        return lambda value, where: kind.parse(_of_type(str, value, where))
+    if is_dataclass(kind):
+        return _dataclass(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        return _optional(get_args(kind))
+    if get_origin(kind) is tuple:
+        return _tuple(get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda value, _: kind(value)
+    if kind is Fraction:
+        return lambda value, where: Fraction(_of_type(str, value, where))
+    if kind is float:
+        return _float
+    return lambda value, where: _of_type(kind, value, where)
 
 
-def _dataclass(kind: Any, value: Any, where: str) -> Any:
-    given, wanted = _of_type(dict, value, where), _types(kind)
-    if given.keys() != wanted.keys():
-        raise ValueError(f"{where}: expected the fields {sorted(wanted)}, found {sorted(map(str, given))}")
-    return kind(**{name: decode(wanted[name], given[name], f"{where}.{name}") for name in wanted})
+def _dataclass(kind: Any) -> Decoder:
+    fields = {name: _decoder(hint) for name, hint in get_type_hints(kind).items()}
+
+    def of(value: Any, where: str) -> Any:
+        given = _of_type(dict, value, where)
+        if given.keys() != fields.keys():
+            raise ValueError(f"{where}: expected the fields {sorted(fields)}, found {sorted(map(str, given))}")
+        return kind(**{name: field(given[name], f"{where}.{name}") for name, field in fields.items()})
+
+    return of
 
 
-def _optional(kind: Any, value: Any, where: str) -> Any:
-    if value is None and type(None) in get_args(kind):
-        return None
-    (inner,) = (one for one in get_args(kind) if one is not type(None))
-    return decode(inner, value, where)
+def _optional(kinds: tuple[Any, ...]) -> Decoder:
+    (inner,) = (_decoder(one) for one in kinds if one is not type(None))
+    may_be_none = type(None) in kinds
+    return lambda value, where: None if value is None and may_be_none else inner(value, where)
 
 
-def _tuple(kinds: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
-    items = _of_type(list, value, where)
-    if kinds[-1] is Ellipsis:
-        return tuple(decode(kinds[0], item, f"{where}[{place}]") for place, item in enumerate(items))
-    if len(items) != len(kinds):
-        raise ValueError(f"{where}: expected {len(kinds)} items, found {len(items)}")
-    return tuple(decode(kind, items[place], f"{where}[{place}]") for place, kind in enumerate(kinds))
+def _tuple(kinds: tuple[Any, ...]) -> Decoder:
+    first, *others = (_decoder(kind) for kind in kinds if kind is not Ellipsis)
+
+    def of_any(value: Any, where: str) -> tuple[Any, ...]:
+        return tuple(first(item, f"{where}[{place}]") for place, item in enumerate(_of_type(list, value, where)))
+
+    def of_each(value: Any, where: str) -> tuple[Any, ...]:
+        items = _of_type(list, value, where)
+        if len(items) != len(kinds):
+            raise ValueError(f"{where}: expected {len(kinds)} items, found {len(items)}")
+        return tuple(one(items[place], f"{where}[{place}]") for place, one in enumerate((first, *others)))
+
+    return of_any if kinds[-1] is Ellipsis else of_each
 
 
 def _float(value: Any, where: str) -> float:
