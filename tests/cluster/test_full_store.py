@@ -33,7 +33,8 @@ def test_an_attempt_ends_when_the_store_is_full_and_a_later_one_goes_on(applicat
     until("the first stage is stored", lambda: ("numbers", 1) in subject.stored(), 240, tell=app.tell)
     with storage.full():
         app.wait_until("the first attempt has ended", lambda status: status.get("attempt", 1) > 1, 120)
-    assert re.search(r"StoreFull: .*no space left (in the store|where the store)", app.log(1)), app.tell()
+    told = [one["message"] for one in app.status["transitions"]]
+    assert any(re.search(r"ended with exit code 1: store-full: .*no space left", one) for one in told), app.tell()
     app.wait_for("COMPLETED", "FAILED", seconds=240)
     assert app.state == "COMPLETED", app.tell()
     assert app.said("right") == [True]

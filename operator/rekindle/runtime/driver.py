@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -31,6 +32,12 @@ from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+LAST_WORDS = Path("/dev/termination-log")
+"""In a container on Kubernetes, which tells what is written there with the exit code; elsewhere there is none."""
+
+_MOST_WORDS = 2000
+"""Characters: of more than 4,096 bytes Kubernetes keeps the beginning, maybe cut within a character."""
 
 
 def run_pipeline(
@@ -62,10 +69,12 @@ def run_pipeline(
         raise
     session = _session(spark)
     try:
-        return _run(graph, session, store, options or {})
+        result = _run(graph, session, store, options or {})
     except RekindleError as error:
         _report(error, error, session)
         raise
+    _leave_last_words("")  # of a run before this one, whose error the program has caught
+    return result
 
 
 def _misuse(error: PipelineError) -> RekindleError:
@@ -172,12 +181,13 @@ def _interrupt_on_sigterm() -> Any:
 
 
 def _report(raised: Exception, error: RekindleError, spark: SparkSession | None) -> None:
-    """Leave the error for the launcher, and let it end the program on one screen.
+    """Leave the error for the launcher and for Kubernetes, and let it end the program on one screen.
 
     A driver that `rekindle run` started has a file to leave it in; a Python traceback would only hide it.
     """
     from pyspark.sql import SparkSession as Session
 
+    _leave_last_words(f"{error.kind}: {error}")
     session = spark or Session.getActiveSession()
     path = _conf(session).get(DRIVER_ERROR) if session is not None else None
     if not path:
@@ -192,3 +202,9 @@ def _report(raised: Exception, error: RekindleError, spark: SparkSession | None)
             shown(kind, value, trace)
 
     sys.excepthook = hook
+
+
+def _leave_last_words(text: str) -> None:
+    if LAST_WORDS.is_file():
+        with contextlib.suppress(OSError):  # the driver's log has them too
+            LAST_WORDS.write_text(text[:_MOST_WORDS])
