@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rekindle.pipeline import Pipeline
@@ -53,7 +55,8 @@ class TestLastWords:
             monkeypatch.setattr(driver, "_session", lambda spark: spark)
             monkeypatch.setattr(driver, "_conf", lambda session: {})
             monkeypatch.setattr(driver, "_run", ended)
-            driver.run_pipeline(lambda: None, object())
+            run_pipeline: Any = driver.run_pipeline
+            run_pipeline(lambda: None, object())
 
         return run
 
