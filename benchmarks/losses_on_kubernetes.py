@@ -18,8 +18,8 @@ that it takes undisturbed something is lost:
     contender     what it is
     undisturbed   nothing is lost
     anew          each driver has a store of its own: it starts over, as with every other operator
-    spark         of executors: the same work as one plan of Spark's, which stores nothing and makes lost shuffle files
-                  again
+    spark         of executors: stages of as many tasks in one plan of Spark's, which stores nothing and makes lost
+                  shuffle files again
     shuffles      the same with spec.recovery.shuffleVolumes, Spark's own recovery of shuffle files
     rekindle      spec.recovery.storage
 
@@ -30,7 +30,8 @@ where they are told. noticed, next
 driver, first task: seconds from the loss until the operator had taken the driver for lost, until the next one ran, and
 until its first task that makes a result began: of a stage that shuffles, after all of its map side.
 
-Results go to .build/bench/losses_on_kubernetes.json. Nothing is left behind but Rekindle and a ConfigMap.
+Results go to .build/bench/losses_on_kubernetes.json. Nothing is left behind but Rekindle and a ConfigMap; volumes are
+emptied when they are taken next.
 
 exit codes: 0 done; 1 a run did not end well; 2 usage, or no cluster; 130 Ctrl-C, 143 SIGTERM.
 """
@@ -167,8 +168,12 @@ def _phases(app: Application, lost: float) -> dict[str, float]:
     """What the operator does about a loss, in seconds since then."""
     app.wait_for("PENDING_RERUN", "SUBMITTED", "FAILED", seconds=_START_SECONDS)
     noticed = time.time() - lost
-    until("the next driver", lambda: app.status.get("attempt") == 2 and app.state == "RUNNING", _START_SECONDS)
+    app.wait_until("the next driver", _is_next, _START_SECONDS)
     return {"noticed": noticed, "next driver": time.time() - lost}
+
+
+def _is_next(status: Object) -> bool:
+    return status.get("attempt") == 2 and (status.get("applicationState") or {}).get("state") == "RUNNING"
 
 
 def _ended(app: Application, deadline: float) -> float:
@@ -207,7 +212,12 @@ def measure(options: argparse.Namespace) -> list[Run]:
         try:
             run = run_once(images.spark, options, contender, loss)
             found.append(Run(run.contender, number, run.seconds, details=run.details))
-        except (Failed, AssertionError) as error:
+        except (
+            Failed,
+            AssertionError,
+            ValueError,
+            LookupError,
+        ) as error:  # the last two: it has not told what it should
             say(f"  {error}")
             found.append(Run(contender, number, error=str(error).partition("\n")[0]))
         results.save("losses", about, found)

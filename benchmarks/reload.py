@@ -3,8 +3,9 @@
     python benchmarks/reload.py             three rounds
     python benchmarks/reload.py --rounds 9
 
-The job has two vertices with an all-to-all, BLOCKING exchange, and a sink. All partitions of the first are stored, of
-the second half are, in every other place, which is the most that an inventory has to say. No Spark and no cluster:
+The job has two vertices with an all-to-all, BLOCKING exchange, and a sink. All partitions of the first are stored, and
+half of the second, in every other place; for `told` and `planned` only the first 2,000 of the second are so, as no more
+ranges are told. No Spark and no cluster:
 
     told       the job master's inventory, as the operator hears it: parsed, checked, and written for the status
     planned    the operator's plan for a lost driver, from what the status has: its text is read, a graph is made of it,
@@ -13,13 +14,14 @@ the second half are, in every other place, which is the most that an inventory h
                handled
 
 Each is done once in a new process, as operator and driver do it, and timed there; the table has medians and ranges of
-milliseconds. Nothing is left behind.
+milliseconds. Results go to .build/bench/reload.json, in milliseconds too.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -30,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.on_kubernetes.command_line import positive
 from benchmarks.procedures import attempt
-from benchmarks.results import Run, markdown, spread
+from benchmarks.results import ResultsFile, Run, markdown, spread
 from rekindle.api.application_status import RecoveryStatus
 from rekindle.api.job_report import JobReport, job_report
 from rekindle.api.settings import RekindleSettings
@@ -45,6 +47,7 @@ from rekindle.runtime.facts import fold
 SIZES = (10_000, 50_000)
 """Tasks of each of the two vertices; an operator takes no job of more than 100,000 subtasks."""
 
+_FOLDER = Path(__file__).resolve().parents[1] / ".build" / "bench"
 _PROCESS_SECONDS = 300.0
 _A_DIGEST = "8-1b5f-9cc3"
 
@@ -128,14 +131,16 @@ def once(name: str, parallelism: int) -> float:
 
 
 def measure(rounds: int) -> list[Run]:
-    """All of them in turns."""
-    found = []
+    """All of them in turns; saved as soon as they are there."""
+    found: list[Run] = []
+    results = ResultsFile(_FOLDER / "reload.json")
     for number in range(1, rounds + 1):
         for size in SIZES:
             for name in PROCEDURES:
                 command = [sys.executable, __file__, "--once", name, str(size)]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=_PROCESS_SECONDS, check=True)
+                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_PROCESS_SECONDS, check=True)
                 found.append(Run(f"{name} {size}", number, float(done.stdout)))
+                results.save("reload", {"cores": os.cpu_count()}, found)
                 print(f"round {number}  {name} at {size:,}: {found[-1].seconds:.0f} ms", flush=True)
     return found
 

@@ -27,7 +27,8 @@ so nothing of a disk's or a network's price is in the figures. An S3 server that
 its node's own disk, through that machine's cache. The pods' JVMs have their second compiler, which they go without in
 the tests.
 
-Results go to .build/bench/storing_on_kubernetes.json. Nothing is left behind but Rekindle and a ConfigMap.
+Results go to .build/bench/storing_on_kubernetes.json. Nothing is left behind but Rekindle, a ConfigMap, the
+S3 server's program beside the volumes, and the tables in .build/bench/data.
 
 exit codes: 0 done; 1 a run did not end well or had a wrong answer; 2 usage, or no cluster; 130 Ctrl-C, 143 SIGTERM.
 """
@@ -246,7 +247,7 @@ def _one(image: str, contender: Contender, number: int, folder: Path, deadline: 
     """A run, also one without an answer."""
     try:
         return run_once(image, contender, number, folder, deadline)
-    except (Failed, AssertionError) as error:
+    except (Failed, AssertionError, ValueError) as error:  # the last: its driver has not told what it took
         say(f"  {error}")
         return Run(contender.name, number, error=str(error).partition("\n")[0])
 

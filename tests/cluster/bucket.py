@@ -17,7 +17,7 @@ from tests.kind.storage import IN_NODE, host_folder
 from tests.tools import bucket
 from tests.tools.connector import connector_jars
 
-_NAME, _PORT, _FOLDER, _PROGRAM = "bucket", 7070, "s3", "server"
+_NAME, _PORT, _FOLDER = "bucket", 7070, "s3"
 _MOUNT = {"name": _FOLDER, "mountPath": f"/{_FOLDER}", "readOnly": True}
 _VOLUME = {"name": _FOLDER, "hostPath": {"path": f"{IN_NODE}/{_FOLDER}", "type": "Directory"}}
 _READY_SECONDS = 60
@@ -48,7 +48,7 @@ def server(image: str) -> Iterator[None]:
     """`image`: any that has a shell. The server is gone with the block, and so is what it held."""
     _lay_out()
     labels = {"app": _NAME}
-    command = f"mkdir -p /data/{bucket.BUCKET} && exec /{_FOLDER}/{_PROGRAM} --port :{_PORT} "
+    command = f"mkdir -p /data/{bucket.BUCKET} && exec /{_FOLDER}/{bucket.server_binary().name} --port :{_PORT} "
     command += f"--access {bucket.KEY} --secret {bucket.SECRET} posix /data"
     container = {
         "name": _NAME,
@@ -61,6 +61,7 @@ def server(image: str) -> Iterator[None]:
     pod = {"containers": [container], "volumes": [_VOLUME, {"name": "data", "emptyDir": {}}]}
     service = {"selector": labels, "ports": [{"port": _PORT}]}
     metadata = {"name": _NAME, "namespace": JOBS, "labels": labels}
+    _remove()  # what a test that was killed has left holds other objects
     try:
         api.apply(
             {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod},
@@ -70,12 +71,17 @@ def server(image: str) -> Iterator[None]:
         kubectl(*ready, timeout=_READY_SECONDS + 10)
         yield
     finally:
-        kubectl("delete", "pod,service", _NAME, "-n", JOBS, "--ignore-not-found", "--grace-period=1")
+        _remove()
+
+
+def _remove() -> None:
+    kubectl("delete", "pod,service", _NAME, "-n", JOBS, "--ignore-not-found", "--grace-period=1")
 
 
 def _lay_out() -> None:
     folder = host_folder() / _FOLDER
     (folder / "jars").mkdir(parents=True, exist_ok=True)
-    for source, target in [(bucket.build(), _PROGRAM), *((jar, f"jars/{jar.name}") for jar in connector_jars())]:
-        if not (folder / target).exists():
-            shutil.copy(source, folder / target)
+    for source, target in [(bucket.build(), folder), *((jar, folder / "jars") for jar in connector_jars())]:
+        if not (target / source.name).exists():
+            shutil.copy(source, target / f".{source.name}")
+            (target / f".{source.name}").rename(target / source.name)

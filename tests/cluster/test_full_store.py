@@ -8,8 +8,8 @@ import pytest
 
 from tests.cluster.api import until
 from tests.cluster.chaos.subject import VOLUMES, Subject
+from tests.cluster.test_lost_driver import STORE
 from tests.kind import storage
-from tests.kind.kubectl import given_kubeconfig
 
 pytestmark = pytest.mark.timeout(500)
 
@@ -18,7 +18,6 @@ PARTITIONS, SECONDS = 2, 8
 
 @pytest.mark.requirement("S7-30")
 def test_an_attempt_ends_when_the_store_is_full_and_a_later_one_goes_on(application, claim_template):
-    assert given_kubeconfig() is None, "volumes are filled, which needs a cluster of its own"
     app = application(
         "full",
         "chain.py",
@@ -33,8 +32,9 @@ def test_an_attempt_ends_when_the_store_is_full_and_a_later_one_goes_on(applicat
     until("the first stage is stored", lambda: ("numbers", 1) in subject.stored(), 240, tell=app.tell)
     with storage.full():
         app.wait_until("the first attempt has ended", lambda status: status.get("attempt", 1) > 1, 120)
-    told = [one["message"] for one in app.status["transitions"]]
-    assert any(re.search(r"ended with exit code 1: store-full: .*no space left", one) for one in told), app.tell()
+    told = "\n".join(one["message"] for one in app.status["transitions"])
+    words = rf"ended with exit code 1: store-full: .*no space left in the store {STORE}"
+    assert re.search(words, told), app.tell()
     app.wait_for("COMPLETED", "FAILED", seconds=240)
     assert app.state == "COMPLETED", app.tell()
     assert app.said("right") == [True]

@@ -10,7 +10,6 @@ from tests.cluster.deployment import JOBS
 from tests.cluster.marks import beside
 from tests.cluster.test_lost_driver import PARTITIONS
 from tests.kind import storage
-from tests.kind.kubectl import given_kubeconfig
 
 pytestmark = [pytest.mark.timeout(700), beside]
 
@@ -24,7 +23,6 @@ def finished(status: Object, stage: str) -> int:
 @pytest.mark.requirement("S6-1", "S7-2", "S7-4", "S7-9", "S7-14", "S7-26")
 def test_a_lost_volume_costs_what_was_on_it(application, claim_template):
     """All of the first stage is stored, on two volumes, and the first two partitions of the second, one on each."""
-    assert given_kubeconfig() is None, "a volume is taken away, which needs a cluster of its own"
     app = application(
         "volume",
         "chain.py",

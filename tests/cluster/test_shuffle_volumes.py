@@ -6,10 +6,10 @@ import pytest
 
 from tests.cluster import api
 from tests.cluster.api import until
-from tests.cluster.marks import beside
+from tests.cluster.marks import beside, needs_nodes
 from tests.kind.storage import CLASS, recycle_volumes
 
-pytestmark = [pytest.mark.timeout(600), beside]
+pytestmark = [pytest.mark.timeout(600), beside, needs_nodes]
 
 MAPS = 4
 

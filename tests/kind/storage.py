@@ -12,13 +12,14 @@ import errno
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.kind.kubectl import kubectl
-from tests.kind.processes import alone, cache, run
+from tests.kind.processes import Failed, alone, cache, run
 
 CLASS = "shared"
 COUNT = 24
@@ -112,17 +113,16 @@ def lost(name: str) -> Iterator[None]:
 
 @contextmanager
 def full() -> Iterator[None]:
-    """None of the volumes has room for a byte more; what is removed meanwhile makes some."""
-    filler = host_folder() / ".filler"
-    try:
-        with filler.open("wb") as file:
-            size = 0
-            for step in _STEPS:
-                while _take(file.fileno(), size, step):
-                    size += step
+    """None of the volumes has room for a byte more; what is removed meanwhile makes some. What fills them has no name,
+    so that it goes with this process, whatever becomes of that."""
+    if not host_folder().is_mount():
+        raise Failed(f"{host_folder()} is no file system of its own: make cluster-down, then make cluster")
+    with tempfile.TemporaryFile(dir=host_folder()) as file:
+        size = 0
+        for step in _STEPS:
+            while _take(file.fileno(), size, step):
+                size += step
         yield
-    finally:
-        filler.unlink()
 
 
 def _take(file: int, start: int, count: int) -> bool:

@@ -1,4 +1,7 @@
-"""Spark's connector for buckets, of the Hadoop that this PySpark has: as a manifest's `deps`, and as files."""
+"""Spark's connector for buckets, of the Hadoop that this PySpark has: as a manifest's `deps`, and as files.
+
+python -m tests.tools.connector        fetch the files now, if they are not there
+"""
 
 from __future__ import annotations
 
@@ -51,10 +54,32 @@ CONNECTOR = {
 def connector_jars() -> list[Path]:
     """The same as files, which Spark fetches once and which are kept outside the checkout."""
     packages, left_out = ",".join(CONNECTOR["packages"]), ",".join(CONNECTOR["excludePackages"])
-    folder = cache().parent / f"connector-{hashlib.sha256(json.dumps(CONNECTOR).encode()).hexdigest()[:12]}"
+    folder = _folder()
     if not folder.exists():
         with tempfile.TemporaryDirectory(dir=folder.parent) as aside:
             command = [sys.executable, "-c", _FETCH, packages, left_out, aside]
             subprocess.run(command, check=True, timeout=_FETCH_SECONDS, stdout=subprocess.DEVNULL)
             (Path(aside) / "jars").rename(folder)
     return sorted(folder.glob("*.jar"))
+
+
+def _folder() -> Path:
+    """Where they are, or will be."""
+    return cache().parent / f"connector-{hashlib.sha256(json.dumps(CONNECTOR).encode()).hexdigest()[:12]}"
+
+
+def main() -> int:
+    """Fetch them, and say so, for it takes a minute."""
+    if _folder().exists():
+        return 0
+    print("fetching Spark's connector for buckets once (a minute)", flush=True)
+    try:
+        connector_jars()
+    except (OSError, subprocess.SubprocessError) as problem:
+        print(problem, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -59,7 +59,7 @@ class Tier:
     """For all JVMs of its tests, asked for when what it needs is there."""
 
     parts: tuple[tuple[str, ...], ...] = ((),)
-    """Arguments for pytest, of each of its runs: one after the other, they have all tests."""
+    """Arguments for pytest, of each of its runs: one after the other, they have all tests that are not `soak`."""
 
     @property
     def junits(self) -> list[Path]:
@@ -89,6 +89,7 @@ class Tier:
 
 
 BUCKET, CLASSES = Need(("tests.tools.bucket",)), Need(("tests.tools.class_archive",))
+CONNECTOR = Need(("tests.tools.connector",))
 CLUSTER = Need(("tests.kind", "up"), ("tests.kind", "status"), ("tests.kind", "down"), ("tests.kind", "build"))
 AT_ONCE = ("--numprocesses=auto", "--dist=worksteal")
 BESIDE = ("-m", "beside and not soak", "--numprocesses=3", "--dist=worksteal")
@@ -105,7 +106,7 @@ TIERS = (
         "cluster",
         "cluster",
         "tests/cluster",
-        (BUCKET, CLUSTER),
+        (BUCKET, CONNECTOR, CLUSTER),
         parts=(BESIDE, ("-m", "not beside and not soak")),  # the rights that all have used are looked at last
     ),
 )

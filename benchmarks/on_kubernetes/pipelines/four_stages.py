@@ -64,9 +64,11 @@ def drivers(records: list[Record]) -> list[dict[str, float | None]]:
 
 
 def run_plain(spark: SparkSession) -> None:
-    """Shuffled where the pipeline is; what is next to each other is one stage of Spark's."""
+    """Shuffled where the pipeline is, and where it stores and reads with other tasks: its small files with a task for
+    each core."""
     by_id = read(spark).repartition(tasks, "id")
-    again = joined(cleaned(by_id)).repartition(tasks, "id")
+    stored = cleaned(by_id).repartition(spark.sparkContext.defaultParallelism)
+    again = joined(stored).repartition(tasks, "id")
     scored(again).write.format("noop").mode("overwrite").save()
 
 

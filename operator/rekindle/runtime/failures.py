@@ -18,6 +18,11 @@ from rekindle.runtime.tracebacks import users_lines
 class Results(Protocol):
     """What an error is looked up in that speaks of a result."""
 
+    @property
+    def place(self) -> str:
+        """Where results are stored."""
+        ...
+
     def is_damaged(self, stage: str, partition: int, version: int) -> bool:
         """Whether that stored partition cannot be read back."""
         ...
@@ -70,7 +75,7 @@ class Failure:
 def classify_task_error(text: str, stage: Stage, partition: int | None, results: Results) -> Failure:
     """The failure behind the error message of one of Spark's tasks."""
     if any(mark in text for mark in _NO_SPACE):
-        return _no_space(stage, partition)
+        return _no_space(stage, partition, results.place)
     silent = _BUCKET_ERROR.search(text)
     if silent is not None:
         return _store_silent(stage, partition, silent[1])
@@ -180,8 +185,8 @@ def _remedy(text: str) -> str:
     )
 
 
-def _no_space(stage: Stage, partition: int | None) -> Failure:
-    message = "no space left where the store or Spark's scratch files lie"
+def _no_space(stage: Stage, partition: int | None, place: str) -> Failure:
+    message = f"no space left in the store {place}, or where Spark's scratch files lie"
     error = StoreFull(
         f"stage {stage.name}: {message}",
         remedy="free space or choose another store (recovery.store); what is stored stays valid",

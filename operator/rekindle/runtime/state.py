@@ -126,6 +126,11 @@ class RunState:
         version = self.core.version(ExecutionVertexID(name, partition))
         return self.committed.get(name, partition, version)
 
+    @property
+    def place(self) -> str:
+        """Where results are stored."""
+        return str(self.open_run.store)
+
     def stored_bytes(self) -> int:
         """Bytes of all stored partitions that can be read: neither released nor lost, and of versions that count."""
         partitions = (

@@ -2,7 +2,8 @@
 sums are what arithmetic says, as JSON.
 
 Arguments: partitions of the first three stages, seconds that each of the second takes, a folder of the driver for the
-sink; a folder in which each task of the second leaves a file when its time is over.
+sink; a folder in which each task of the second leaves a file when its time is over, and in which the third waits for a
+file `go`.
 """
 
 import json
@@ -30,6 +31,15 @@ def slept(batches):
     yield from batches
 
 
+def awaited(batches):
+    deadline = time.monotonic() + 300
+    for folder in marks:
+        while not os.path.exists(os.path.join(folder, "go")):
+            assert time.monotonic() < deadline, f"there is no file go in {folder}"
+            time.sleep(0.1)
+    yield from batches
+
+
 @pipeline.source(partition_by="k")
 def numbers(spark):
     """Whole numbers with a key."""
@@ -45,7 +55,8 @@ def worked(numbers):
 @pipeline.stage(partition_by="k")
 def doubled(worked):
     """Twice each number."""
-    return worked.withColumn("twice", F.col("id") * 2)
+    waited = worked.mapInArrow(awaited, worked.schema) if marks else worked
+    return waited.withColumn("twice", F.col("id") * 2)
 
 
 @pipeline.sink(FileSink(out), partition_by="k", partitions=2)

@@ -36,20 +36,23 @@ def wait_for(seen):
         time.sleep(0.2)
 
 
-def tell(word, found):
-    right = found == {key: sum(range(key, rows, keys)) for key in range(keys)}
-    print(word, json.dumps({"maps": runs.value, "right": right, "executors": executors()}), flush=True)
+def tell(word, sums):
+    """The count is of before the job: it may bring executors, or others may come meanwhile."""
+    count = executors()
+    right = dict(sums.map(lambda pair: pair).collect()) == {key: sum(range(key, rows, keys)) for key in range(keys)}
+    print(word, json.dumps({"maps": runs.value, "right": right, "executors": count}), flush=True)
 
 
 if pause == "leaves":
     wait_for(lambda: executors() == wanted)
 sums = context.range(0, rows, 1, maps).mapPartitions(counted).reduceByKey(lambda a, b: a + b, 3)
-tell("shuffled", dict(sums.collect()))
+sums.count()
+tell("shuffled", sums)
 if pause == "leaves":
     wait_for(lambda: executors() < wanted)
 else:
     time.sleep(float(pause))
-tell("again", dict(sums.map(lambda pair: pair).collect()))
+tell("again", sums)
 del sums
 assert context._jvm is not None
 collect = context._jvm.System.gc

@@ -64,6 +64,8 @@ class Results:
         self.asked.append((stage, partition, version))
         return self.damaged
 
+    place = "/stored"
+
     def cached_as(self, rdd: int) -> str | None:
         return {17: "weather"}.get(rdd)
 
