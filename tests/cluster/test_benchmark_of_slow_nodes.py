@@ -15,7 +15,7 @@ from tests.cluster.node_blocks import blocks, marks, told
 from tests.kind.cluster import why_unhealthy
 from tests.kind.kubectl import kubectl
 
-pytestmark = [pytest.mark.timeout(600), needs_nodes]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.soak, needs_nodes]
 
 CONTENDERS = ("oracle", "rekindle")
 
