@@ -133,7 +133,7 @@ def run_once(image: str, options: argparse.Namespace, contender: str, loss: tupl
             details["rerun"] = _rerun(app)
         if who == "anew":
             details["rerun"] = after * _EXECUTORS  # who starts over makes all again that there was
-        if details.keys() >= {"next driver"} and (first := app.said("drivers")[-1][-1]["firstTask"]) is not None:
+        if "next driver" in details and (first := app.said("drivers")[-1][-1]["firstTask"]) is not None:
             details["first task"] = first - lost
         return Run(contender, 0, ended - began, details={**details, "since": ended - lost})
     finally:
@@ -212,12 +212,7 @@ def measure(options: argparse.Namespace) -> list[Run]:
         try:
             run = run_once(images.spark, options, contender, loss)
             found.append(Run(run.contender, number, run.seconds, details=run.details))
-        except (
-            Failed,
-            AssertionError,
-            ValueError,
-            LookupError,
-        ) as error:  # the last two: it has not told what it should
+        except (Failed, AssertionError, ValueError, LookupError) as error:  # the last two: its driver told too little
             say(f"  {error}")
             found.append(Run(contender, number, error=str(error).partition("\n")[0]))
         results.save("losses", about, found)

@@ -25,7 +25,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -66,24 +66,22 @@ def new_graph(parallelism: int) -> ExecutionGraph:
 
 def history(parallelism: int) -> list[ev.Event]:
     """All of the first vertex is stored, and every other partition of the second."""
-    events: list[ev.Event] = [ev.JobSubmitted()]
-    for vertex, subtasks in (("made", range(parallelism)), ("read", range(0, parallelism - 1, 2))):
-        for subtask in subtasks:
-            output = ev.PartitionOutput(100, 4096, _A_DIGEST)
-            events.append(ev.AttemptDeployed(attempt(vertex, subtask), f"node-{subtask % 100}", 1.0, 4096))
-            events.append(ev.AttemptFinished(attempt(vertex, subtask), 2.0, output))
-    return events
+    return [ev.JobSubmitted(), *ran("made", range(parallelism)), *ran("read", range(0, parallelism - 1, 2))]
+
+
+def ran(vertex: str, subtasks: range) -> Iterator[ev.Event]:
+    """They begin and end, one after the other."""
+    for subtask in subtasks:
+        yield ev.AttemptDeployed(attempt(vertex, subtask), f"node-{subtask % 100}", 1.0, 4096)
+        yield ev.AttemptFinished(attempt(vertex, subtask), 2.0, ev.PartitionOutput(100, 4096, _A_DIGEST))
 
 
 def report_of(parallelism: int) -> JobReport:
     """What the job master tells. It tells no more than 3,000 ranges: of the second vertex the first are apart."""
     graph = new_graph(parallelism)
     most_apart = 1000
-    for event in history(parallelism):
+    for event in (*history(parallelism), *ran("read", range(2 * most_apart + 1, parallelism - 1, 2))):
         graph.handle(event, 1.0)
-    for subtask in range(2 * most_apart + 1, parallelism - 1, 2):
-        graph.handle(ev.AttemptDeployed(attempt("read", subtask), "node-1", 1.0, 4096), 1.0)
-        graph.handle(ev.AttemptFinished(attempt("read", subtask), 2.0, ev.PartitionOutput(100, 4096, _A_DIGEST)), 2.0)
     report = job_report(graph.job_graph, graph.inventory(), {"made": 1.0, "read": 1.0})
     assert report is not None
     return report
