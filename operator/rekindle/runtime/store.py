@@ -16,17 +16,23 @@ import errno
 import os
 import re
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from rekindle.runtime.deadline import Deadline
 from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, StoreFull, StoreRefused
 from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.s3_storage import PATIENCE, SILENCE, S3Storage
 from rekindle.runtime.storage import Storage
 
+T = TypeVar("T")
+
 _PROBES = ".aside"
+_WHOLE_TREES = 10.0
+"""Times as long as for an object: how long is waited where there may be many."""
 _S3A = "spark.hadoop.fs.s3a."
 _BUCKET = re.compile(r"s3a?://(?P<bucket>[a-z0-9][a-z0-9.-]+)(?P<prefix>(/[\w.=-]+)*/?)", re.ASCII)
 
@@ -39,8 +45,11 @@ class Store:
         StoreRefused: the place cannot be reached, read or written.
     """
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, patience: float = PATIENCE) -> None:
         self.storage = storage
+        self._deadline = (
+            Deadline(patience or PATIENCE) if isinstance(storage, PosixStorage) else None
+        )  # clients have their own
 
     @classmethod
     def at(
@@ -50,7 +59,7 @@ class Store:
 
         Args:
             conf: Spark's settings; a bucket is reached as they say how Spark reaches it (`spark.hadoop.fs.s3a.*`).
-            patience: seconds for which a server that does not answer is asked again.
+            patience: seconds for which a server that does not answer is asked again, and a folder waited for.
 
         Raises:
             PipelineMisuse: a place of another kind.
@@ -58,9 +67,9 @@ class Store:
         """
         address = os.fspath(place)
         if not is_url(address):
-            return cls(PosixStorage(os.path.abspath(address)))
+            return cls(PosixStorage(os.path.abspath(address)), patience)
         if address.startswith("file://"):
-            return cls(PosixStorage(unquote(urlsplit(address).path)))
+            return cls(PosixStorage(unquote(urlsplit(address).path)), patience)
         bucket = _BUCKET.fullmatch(address)
         if bucket is None:
             raise PipelineMisuse(
@@ -96,7 +105,7 @@ class Store:
         """
         name = f"{_PROBES}/{uuid.uuid4().hex}"
         with self.errors(""):
-            self.storage.prepare()
+            self._ask(self.storage.prepare)
         try:
             taken = self.put_if_absent(name, b"first"), self.put_if_absent(name, b"second")
             if taken != (True, False) or self.get(name) != b"first":
@@ -111,18 +120,18 @@ class Store:
 
     def hasty(self, seconds: float) -> Store:
         """The same store for who cannot wait: each operation ends within about `seconds`."""
-        return Store(self.storage.hasty(seconds))
+        return Store(self.storage.hasty(seconds), seconds)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Create `name` with `data`; False when it exists already (its content is left alone)."""
         with self.errors(name):
-            return self.storage.put_if_absent(name, data)
+            return self._ask(self.storage.put_if_absent, name, data)
 
     def get(self, name: str) -> bytes | None:
         """The content of `name`, or None."""
         with self.errors(name):
             try:
-                return self.storage.get(name)
+                return self._ask(self.storage.get, name)
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -133,22 +142,27 @@ class Store:
     def names(self, prefix: str) -> list[str]:
         """The last parts of the names directly below `prefix`, sorted."""
         with self.errors(prefix):
-            return self.storage.names(prefix)
+            return self._ask(self.storage.names, prefix)
 
     def holds(self, folder: str) -> bool:
         """Whether there is any object below `folder`."""
         with self.errors(folder):
-            return self.storage.holds(folder)
+            return self._ask(self.storage.holds, folder, patience=_WHOLE_TREES)
 
     def replace(self, name: str, data: bytes) -> None:
         """Create or overwrite `name` as a whole. Only for what may be lost (the lease, logs)."""
         with self.errors(name):
-            self.storage.replace(name, data)
+            self._ask(self.storage.replace, name, data)
 
     def delete(self, prefix: str) -> None:
         """Remove a name, or all names below it. Missing names are no error."""
         with self.errors(prefix):
-            self.storage.delete(prefix)
+            self._ask(self.storage.delete, prefix, patience=_WHOLE_TREES)
+
+    def _ask(self, operation: Callable[..., T], *args: Any, patience: float = 1.0) -> T:
+        if self._deadline is None:
+            return operation(*args)
+        return self._deadline.call(operation, *args, patience=patience)
 
     @contextlib.contextmanager
     def errors(self, name: str) -> Iterator[None]:

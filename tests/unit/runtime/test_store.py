@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,25 @@ def test_a_bucket_is_reached_as_spark_is_told_to():
         ("endpoint", "https://store.example"),
     )
     assert s3_options("mine", {}) == ()
+
+
+def test_a_folder_that_hangs_is_not_waited_for_without_an_end(tmp_path):
+    """What nobody writes to a pipe is waited for in the kernel, as a file of a server that is away is."""
+    store = Store.at(tmp_path / "store", patience=0.2).prepare()
+    pipe = tmp_path / "store" / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(StoreRefused, match=r"cannot use the store .*pipe: no answer for 0\.2 s"):
+        store.get("pipe")
+    store.replace("other", b"and the store is used as before")
+    assert store.get("other") == b"and the store is used as before"
+    with open(pipe, "wb"):  # lets go of who waits
+        pass
+
+
+def test_nobody_waits_for_calls_of_a_store_that_is_gone(tmp_path):
+    before = set(threading.enumerate())
+    store = Store.at(tmp_path / "store").prepare()
+    (helper,) = set(threading.enumerate()) - before
+    del store
+    helper.join(10)
+    assert not helper.is_alive()
