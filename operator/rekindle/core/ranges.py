@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 Ranges = tuple[tuple[int, int], ...]
@@ -23,6 +23,22 @@ def ranges_of(subtasks: Iterable[int]) -> Ranges:
 def subtasks_of(ranges: Ranges) -> Iterator[int]:
     """Each of them, ascending."""
     return chain.from_iterable(range(first, last + 1) for first, last in ranges)
+
+
+def runs_of(numbers: Iterable[int]) -> Ranges:
+    """Any numbers in their order: (first, last) of each run of numbers that follow each other."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    return tuple((first, last) for first, last in found)
+
+
+def expanded(runs: Iterable[Sequence[int]]) -> list[int]:
+    """The numbers that `runs_of` made runs of. ValueError or TypeError for what is none."""
+    return [number for first, last in runs for number in range(first, last + 1)]
 
 
 def count(ranges: Ranges) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from rekindle.pipeline.checks import CHECKS
 from rekindle.pipeline.declaration import Declaration, Role
-from rekindle.pipeline.distribution import Distribution, Keyed, Pointwise, Rebalance
+from rekindle.pipeline.distribution import Assigned, Distribution, Keyed, Pointwise, Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
@@ -45,6 +45,7 @@ def _resolve(declared: Declaration, before: Mapping[str, Stage], default_partiti
         is_source=declared.role is Role.SOURCE,
         takes_spark=declared.takes_spark,
         is_streaming=options.streaming,
+        source=options.source,
     )
 
 
@@ -55,7 +56,8 @@ def _distribution(declared: Declaration, default_partitions: int) -> Distributio
     partitions = options.partitions or default_partitions
     if options.partition_by is not None:
         return Keyed(options.partition_by, partitions)
-    return Rebalance(partitions)
+    is_stored = options.exchange == ExchangeMode.BLOCKING
+    return Assigned(partitions) if options.source is not None and is_stored else Rebalance(partitions)
 
 
 def _partitions(distribution: Distribution, before: Mapping[str, Stage]) -> int:

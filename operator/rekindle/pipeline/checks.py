@@ -200,6 +200,30 @@ def _check_choice(declared: Declaration, option: str, value: str, choices: tuple
         raise declared.error(f"has a FileSink with {option}={value!r}", f"it is {' or '.join(choices)}")
 
 
+def check_source(declared: Declaration) -> None:
+    """Before the function, which is made of it."""
+    read = declared.options.source
+    if read is None:
+        return
+    source = read.source
+    if not isinstance(source, type) or not any(_is_data_source(base) for base in source.__mro__):
+        hint = "for a built-in format" if isinstance(source, str) else "for anything else"
+        raise declared.error(
+            f"reads {source!r}, which is no class of the kind pyspark.sql.datasource.DataSource",
+            f"give that class itself; {hint} declare a function with @pipeline.source that calls spark.read",
+        )
+    if all(_is_data_source(base) for base in source.__mro__ if "reader" in vars(base)):
+        raise declared.error(
+            f"reads {source.__name__}, which has no batch reader",
+            "a pipeline reads bounded data: give the class a method reader(schema)",
+        )
+
+
+def _is_data_source(cls: type) -> bool:
+    """By its name, for PySpark must not be imported before there is a session to use it with."""
+    return (cls.__module__, cls.__name__) == ("pyspark.sql.datasource", "DataSource")
+
+
 def check_streaming(declared: Declaration) -> None:
     if declared.options.streaming and declared.options.speculation:
         raise declared.error(
@@ -214,6 +238,7 @@ def is_count(value: object) -> bool:
 
 CHECKS: tuple[Check, ...] = (
     check_name,
+    check_source,
     check_function,
     check_parameters,
     check_role,

@@ -11,6 +11,7 @@ from os.path import basename
 
 from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.sinks import Sink
+from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import SPARK_PARAMETER, StageFunction
 
 
@@ -35,6 +36,7 @@ class Options:
     speculation: bool = True
     streaming: bool = False
     sink: Sink | None = None
+    source: DataSourceRead | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,8 @@ class Declaration:
     @property
     def location(self) -> str:
         """File and line of the function, for messages."""
+        if self.options.source is not None:
+            return f"DataSource {self.options.source.name}"
         code = getattr(inspect.unwrap(self.fn), "__code__", None)
         return f"{basename(code.co_filename)} line {code.co_firstlineno}" if code else "no function"
 

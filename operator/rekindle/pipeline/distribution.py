@@ -43,4 +43,14 @@ class Pointwise:
         return f"pointwise from {self.source}"
 
 
-Distribution = Keyed | Rebalance | Pointwise
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """Partition i has the rows of the splits that subtask i of a source was assigned: no exchange."""
+
+    partitions: int
+
+    def __str__(self) -> str:
+        return "as splits are assigned"
+
+
+Distribution = Keyed | Rebalance | Pointwise | Assigned

@@ -5,9 +5,9 @@ are not mixed with results of the old code. The digest covers the stage's name, 
 sink, and its function: byte code and constants, default values, captured variables, plain values of the
 module (strings, numbers, dates, schemas; dataclasses, namespaces and partials of such), the program's arguments where
 it names `sys.argv`, and the functions and classes of the same module that it names, and
-those that they name. It covers stages computed inside it (pipelined) or beside it (cached), for their results
-are not stored. It does not cover line numbers, comments, the text of docstrings, other modules, or anything
-with an address in memory.
+those that they name; of a DataSource its class, with what that names, its options and schema. It covers stages computed
+inside it (pipelined) or beside it (cached), for their results are not stored. It does not cover line numbers, comments,
+the text of docstrings, other modules, or anything with an address in memory.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from types import CodeType, FunctionType, SimpleNamespace
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.sinks import FileSink, Sink
+from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import Stage
 
 _PLAIN = (
@@ -53,7 +54,7 @@ def function_fingerprint(function: object) -> str:
 
 def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
     yield f"stage {stage.name} {stage.inputs!r} {stage.distribution!r} {stage.exchange} {_sink(stage.sink)}"
-    yield from _Walk().whole(stage.fn)
+    yield from _Walk().whole(stage.fn) if stage.source is None else _source(stage.source)
     for name in stage.inputs:
         source = graph.stage(name)
         if source.exchange is not ExchangeMode.BLOCKING:
@@ -64,6 +65,14 @@ def _sink(sink: Sink | None) -> str:
     if isinstance(sink, FileSink):
         return f"{sink.format} {sink.path!r}"  # as written: the target depends on the working directory
     return sink.target if sink else ""
+
+
+def _source(source: DataSourceRead) -> Iterator[str]:
+    yield f"source {source.source.__module__}.{source.source.__qualname__}"
+    yield f"options {sorted(source.options.items())} schema {source.schema!r}"
+    for cls in source.source.__mro__:
+        if cls.__module__ == source.source.__module__:
+            yield from _Walk().whole(cls)
 
 
 class _Walk:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rekindle.pipeline.distribution import Pointwise, Rebalance
+from rekindle.pipeline.distribution import Assigned, Pointwise, Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
@@ -27,7 +27,7 @@ def reader_of(graph: PipelineGraph, stage: Stage) -> Stage:
 
 def has_map_side(stage: Stage) -> bool:
     """Whether its Spark job exchanges rows before it writes them: then it is two job vertices."""
-    return stage.exchange is ExchangeMode.BLOCKING and not isinstance(stage.distribution, Pointwise)
+    return stage.exchange is ExchangeMode.BLOCKING and not isinstance(stage.distribution, Pointwise | Assigned)
 
 
 def map_vertex(name: str) -> str:

@@ -36,10 +36,12 @@ from rekindle.pipeline.declaration import Declaration, Options, Role
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.sinks import FileSink, Sink
+from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import StageFunction
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import StructType
 
     from rekindle.runtime.result import RunResult
 
@@ -171,6 +173,50 @@ class Pipeline:
         )
         return self._decorate(Role.SOURCE, fn, name, options)
 
+    def read(
+        self,
+        name: str,
+        source: Any,
+        /,
+        *,
+        options: Mapping[str, object] | None = None,
+        schema: str | StructType | None = None,
+        partitions: int | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        exchange: str | ExchangeMode = ExchangeMode.BLOCKING,
+        deterministic: bool | None = None,
+        speculation: bool = True,
+    ) -> None:
+        """Declare a source that is read by splits: a Python DataSource with a batch reader, as it is.
+
+        What its `partitions()` returns are the splits. Each of `partitions` tasks is given one at a time, and asks for
+        another when it has read that: who reads slowly reads fewer. All attempts of a task read the same splits in the
+        same order, under this driver and later ones.
+
+        Args:
+            name: of the stage: parameters of other stages that read it are called so.
+            source: a subclass of `pyspark.sql.datasource.DataSource`.
+            options: as of `spark.read.options`.
+            schema: of the rows, as of `spark.read.schema`; what the source says unless given.
+            partitions: how many tasks read, and result partitions; the pipeline's `default_partitions` unless given.
+                As many as there are cores is a good number: tasks that come late find nothing left.
+            partition_by: as of `stage`. Without it partition i is what task i has read.
+            exchange: as of `stage`.
+            deterministic: as of `stage`.
+            speculation: as of `stage`.
+        """
+        given = {str(key): _as_option(value) for key, value in (options or {}).items()}
+        read = DataSourceRead(source, given, schema)
+        declared = Options(
+            partition_by=_names(partition_by),
+            partitions=partitions,
+            exchange=exchange,
+            deterministic=deterministic,
+            speculation=speculation,
+            source=read,
+        )
+        self._declarations.append(Declaration(Role.SOURCE, read.function(), name, declared))
+
     def sink(
         self,
         target: str | PathLike[str] | Sink,
@@ -244,6 +290,11 @@ class Pipeline:
 def _as_sink(target: Any) -> Sink:
     """A path as a file sink; anything else as it is, for `build` to look at."""
     return FileSink(fspath(target)) if isinstance(target, str | PathLike) else target
+
+
+def _as_option(value: object) -> str:
+    """As `spark.read.option` has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _names(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rekindle.pipeline.distribution import Distribution
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.sinks import Sink
+from rekindle.pipeline.sources import DataSourceRead
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -54,3 +55,5 @@ class Stage:
     is_source: bool
     takes_spark: bool
     is_streaming: bool = False
+    source: DataSourceRead | None = None
+    """What it reads by splits; `fn` is the same without Rekindle."""

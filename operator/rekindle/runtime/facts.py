@@ -9,6 +9,7 @@ from typing import Any
 from rekindle.core.events import Event, JobGraphChanged, JobSubmitted, RerunRequested, from_record, to_record
 from rekindle.core.graph_change import kept_vertices
 from rekindle.core.job_graph import JobGraph
+from rekindle.core.ranges import expanded
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.journal import Record
 
@@ -28,6 +29,7 @@ class RunFacts:
         finished: the run is complete, with its sinks published.
         reruns: stage -> why it is to be made again, and no driver has yet.
         stored: stages whose results are stored, as the pipeline is since it was edited last.
+        settled: [(stage, which of its sources) -> subtask -> numbers of the splits that it reads]
         discarded: stages whose results were of no more use when the pipeline was edited; some may have others since.
     """
 
@@ -42,6 +44,7 @@ class RunFacts:
     reruns: dict[str, str] = field(default_factory=dict)
     stored: set[str] = field(default_factory=set)
     discarded: set[str] = field(default_factory=set)
+    settled: dict[tuple[str, str], dict[int, list[int]]] = field(default_factory=dict)
 
     @property
     def has_begun(self) -> bool:
@@ -116,6 +119,9 @@ def _add_note(facts: RunFacts, record: Record) -> None:
             facts.plans[record["stage"]] = record.get("values", "")
         case "RerunRequested":
             facts.reruns[record["stage"]] = f"asked for by {record['by']}"
+        case "SplitsSettled":
+            of = facts.settled.setdefault((record["stage"], record["source"]), {})
+            of[int(record["subtask"])] = expanded(record["splits"])
         case "RunFinished":
             facts.finished = True
 

@@ -18,6 +18,7 @@ from rekindle.runtime.errors import InputLost, PipelineFailed
 from rekindle.runtime.local_checkpoint import local_checkpoint
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import Scheduler
+from rekindle.runtime.sources import SourceReads
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class InputReader:
     spark: SparkSession
     store: Store
     scheduler: Scheduler
+    sources: SourceReads
     cached: CachedFrames = field(default_factory=CachedFrames)
 
     def frame(self, stage: Stage, sources: Sources) -> DataFrame:
@@ -136,7 +138,7 @@ class InputReader:
         if stage.takes_spark:
             arguments["spark"] = session
         relations.activate(session)
-        result = stage.fn(**arguments)
+        result = self.sources.frame(stage, session) if stage.source is not None else stage.fn(**arguments)
         relations.impose_settings(session, shuffle_partitions)
         if not isinstance(result, DataFrame):
             raise PipelineFailed(

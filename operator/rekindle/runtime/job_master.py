@@ -12,6 +12,7 @@ was committed, a plan is ready or a job has ended.
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
+from rekindle.core.ranges import runs_of
 from rekindle.core.recovery_plan import plan_of
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.graph import PipelineGraph
@@ -37,6 +39,7 @@ from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.operator_exchange import OperatorExchange
 from rekindle.runtime.publish import check_target, check_targets_apart, publish, sink_of
 from rekindle.runtime.scheduler import Scheduler
+from rekindle.runtime.sources import SourceReads
 from rekindle.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -75,10 +78,12 @@ class JobMaster:
             tuple(vertex.name for vertex in job_graph.vertices if vertex.speculative),
         )
         scheduler = Scheduler(spark)
-        inputs = InputReader(graph, spark, run.store, scheduler)
         facts = run.facts
+        wake = threading.Event()
+        self._sources = SourceReads(graph, run.store, run.layout, facts.settled, scheduler.hosts(), wake.set)
+        inputs = InputReader(graph, spark, run.store, scheduler, self._sources)
         schemas, plans = dict(facts.schemas), dict(facts.plans)
-        self.state = RunState(graph, settings, run, core, scheduler, inputs, schemas, plans)
+        self.state = RunState(graph, settings, run, core, scheduler, inputs, schemas, plans, wake=wake)
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
         self._held_outputs = HeldMapOutputs(self.state)
@@ -111,7 +116,10 @@ class JobMaster:
             raise
         finally:
             self._exchange.end()
-            self._stop_everything()
+            try:
+                self._stop_everything()
+            finally:
+                self._sources.close()
 
     # -- beginning -------------------------------------------------------------------------------------
 
@@ -134,7 +142,7 @@ class JobMaster:
             self._resume(now)
         else:
             self.state.see(ev.JobSubmitted(), now)
-        self.state.removals.append(self._remove_discarded)
+        self.state.when_durable.append(self._remove_discarded)
         self._flush()
 
     def _resume(self, now: float) -> None:
@@ -173,6 +181,7 @@ class JobMaster:
         self.state.open_run.lease.check()
         now = time.time()
         looked = woken or time.monotonic() >= self._next_look or self._observer.news()
+        self._settle_splits()
         if looked:
             self._next_look = time.monotonic() + min(LOOK_SECONDS, self._check_interval)
             self._look(now)
@@ -198,6 +207,16 @@ class JobMaster:
         for run in list(self.state.runs.values()):
             self._observer.see_stage(run, now)
 
+    def _settle_splits(self) -> None:
+        """Put into the journal what subtasks of sources read; their readers are told the end when it is there."""
+        found = list(self._sources.to_settle())
+        for one in found:
+            self.state.note(
+                "SplitsSettled", stage=one.stage, source=one.source, subtask=one.subtask, splits=runs_of(one.splits)
+            )
+        if found:
+            self.state.when_durable.append(partial(self._sources.settled, found))
+
     def _detect(self, now: float) -> ev.SlowTasksFound | None:
         """Tell the core which tasks are slow; what it was told."""
         if self._detector is None or time.monotonic() < self._next_check:
@@ -217,9 +236,9 @@ class JobMaster:
         if self.state.records:
             self.state.open_run.journal.append(self.state.records)
             self.state.records = []
-            removals, self.state.removals = self.state.removals, []
-            for remove in removals:
-                remove()
+            due, self.state.when_durable = self.state.when_durable, []
+            for call in due:
+                call()
         for action in answered:
             self._actor.do(action)
 

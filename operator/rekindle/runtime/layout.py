@@ -6,6 +6,7 @@ lease.json                                      who writes to it now
 first-run                                       the number of the first run since all were forgotten, if they were
 runs/0001/journal/00000001.jsonl                the journal, numbered segments
 runs/0001/stages/<stage>/manifests/p00003-v0001.json
+runs/0001/splits/<stage>-<source>               what a source's partitions() returned
 [volume-1/]runs/0001/data/<stage>/.attempt-p00003-v0001-<uuid>/part-00003-..._00003.c000.parquet
 ```
 
@@ -63,6 +64,10 @@ class RunLayout:
 
     def manifests(self, stage: str) -> str:
         return f"{self.stages}/{stage}/manifests"
+
+    def splits(self, stage: str, source: str) -> str:
+        """Of a stage that reads by splits; `source` tells apart what it read before and after an edit."""
+        return f"{self.prefix}/splits/{stage}-{source}"
 
     def manifest(self, stage: str, partition: int, version: int) -> str:
         return f"{self.manifests(stage)}/{manifest_name(partition, version)}"

@@ -350,7 +350,7 @@ class Observer:
                 continue
             reason = f"the manifest of {name}/{partition} version {version} is damaged: {why}"
             if partition in self.state.core.unfinished(name):
-                self.state.removals.append(partial(self.state.committed.remove_damaged, *key))
+                self.state.when_durable.append(partial(self.state.committed.remove_damaged, *key))
                 if name in self.state.runs:
                     self.state.runs[name].removed(partition)
                 self.state.note("PartitionsLost", stage=name, partitions=[partition], reason=reason)
@@ -474,7 +474,7 @@ class Observer:
             run.cancel()
         manifests = self.state.manifests(stage.name)
         versions = {one.partition: one.version for one in manifests}
-        self.state.removals.append(partial(self.state.committed.remove_losers, stage.name, versions))
+        self.state.when_durable.append(partial(self.state.committed.remove_losers, stage.name, versions))
         self.state.note(
             "StageFinished",
             stage=stage.name,

@@ -6,20 +6,22 @@ import traceback
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime import posix_storage, s3_storage, spark_plan, storable, storage, task
+from rekindle.runtime import posix_storage, s3_storage, spark_plan, split_reader, storable, storage, task
 from rekindle.runtime.errors import PipelineFailed, PipelineMisuse
 from rekindle.runtime.map_side import MapSide
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.scheduler import Scheduler
-from rekindle.runtime.task import RESULT_SCHEMA, Writer, WriterSpec, make_writer
+from rekindle.runtime.task import RESULT_SCHEMA, WriterSpec, make_writer
 from rekindle.runtime.tracebacks import is_users_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +137,14 @@ def _check_partitions(stage: Stage, jrdd: Any, shuffles: list[Any]) -> None:
         )
 
 
-def by_value(writer: Writer) -> Writer:
-    """`writer`, to be sent to executors with its code: they need not have Rekindle installed."""
+def by_value(what: T) -> T:
+    """`what`, to be sent to executors with its code: they need not have Rekindle installed."""
     from pyspark import cloudpickle
 
     register: Any = cloudpickle.register_pickle_by_value  # PySpark ships it without types
-    for module in (task, storage, posix_storage, s3_storage):
+    for module in (task, storage, posix_storage, s3_storage, split_reader):
         register(module)
-    return writer
+    return what
 
 
 def user_error(stage: str, error: BaseException) -> PipelineFailed:

@@ -70,9 +70,9 @@ class RunState:
     resumed: RecoveryPlan | None = None
     first_task_at: float | None = None
     wake: threading.Event = field(default_factory=threading.Event)
-    removals: list[Callable[[], None]] = field(default_factory=list)
-    """What is to be removed from the store: done when the journal has taken the records that say why. A driver whose
-    successor has begun fails there, and has removed nothing."""
+    when_durable: list[Callable[[], None]] = field(default_factory=list)
+    """What is to be done when the journal has taken the records that say why, as to remove something from the store. A
+    driver whose successor has begun fails there, and has done nothing of it."""
 
     @property
     def committed(self) -> CommittedPartitions:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rekindle.pipeline.distribution import Keyed, Pointwise
+from rekindle.pipeline.distribution import Assigned, Keyed, Pointwise
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import PipelineMisuse
 from rekindle.runtime.task import HASH_COLUMN
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def distribute(frame: DataFrame, stage: Stage) -> DataFrame:
     """`frame` with the exchange that the stage's distribution asks for, which is Spark's own."""
     match stage.distribution:
-        case Pointwise():
+        case Pointwise() | Assigned():
             return frame
         case Keyed(keys=keys, partitions=partitions):
             missing = [key for key in keys if key not in frame.columns]

@@ -28,7 +28,7 @@ def job_master(append) -> JobMaster:
     master = JobMaster.__new__(JobMaster)
     journal = SimpleNamespace(append=append)
     state = SimpleNamespace(
-        actions=[], records=[{"a": "record"}], removals=[], open_run=SimpleNamespace(journal=journal)
+        actions=[], records=[{"a": "record"}], when_durable=[], open_run=SimpleNamespace(journal=journal)
     )
     master.state = state  # type: ignore[assignment]
     return master
@@ -41,7 +41,7 @@ def test_a_driver_whose_successor_has_begun_removes_nothing():
 
     removed: list[str] = []
     master = job_master(fenced)
-    master.state.removals.append(lambda: removed.append("losers"))
+    master.state.when_durable.append(lambda: removed.append("losers"))
     with pytest.raises(Fenced):
         master._flush()
     assert removed == []
@@ -50,7 +50,7 @@ def test_a_driver_whose_successor_has_begun_removes_nothing():
 def test_what_is_to_be_removed_is_once_the_journal_says_why():
     seen: list[str] = []
     master = job_master(lambda records: seen.append("journal"))
-    master.state.removals.append(lambda: seen.append("removed"))
+    master.state.when_durable.append(lambda: seen.append("removed"))
     master._flush()
     master.state.records = [{"a": "record"}]
     master._flush()

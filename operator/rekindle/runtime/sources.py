@@ -1,0 +1,251 @@
+"""The sources of a run that are read by splits: their coordinators, and what the journal must know of them.
+
+Plans are made in threads of their own, readers are answered by the endpoint's, and the job master's own writes the
+journal, so what is shared here is guarded by one lock.
+
+That a subtask gets no more splits is told to no reader before the journal has what it got. So whatever a partition was
+made of is known to all later drivers, and whoever makes it again reads the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rekindle.core.source_coordinator import (
+    AddSplit,
+    AssigningEnumerator,
+    AttemptNotRunning,
+    NoMoreSplits,
+    ReaderRegistration,
+    RequestSplit,
+    SourceCoordinator,
+)
+from rekindle.core.splits import InOrder
+from rekindle.pipeline.distribution import Assigned
+from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.fingerprint import stage_fingerprint
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.source_splits import open_source, splits_of
+from rekindle.runtime.split_endpoint import NotYet, Reader, Refused, Split, SplitEndpoint
+from rekindle.runtime.split_reader import SourceSpec, data_source
+from rekindle.runtime.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Settled = Mapping[tuple[str, str], Mapping[int, Sequence[int]]]
+"""[(stage, which of its sources) -> subtask -> numbers of the splits that it reads, in order]"""
+
+
+@dataclass(frozen=True, slots=True)
+class SettledSubtask:
+    """What a subtask reads, for good."""
+
+    stage: str
+    source: str
+    subtask: int
+    splits: tuple[int, ...]
+
+
+@dataclass
+class _Source:
+    """A source in this driver. `generations`: [subtask -> the newest that has registered]."""
+
+    stage: str
+    id: str
+    opened: Any
+    splits: list[bytes]
+    coordinator: SourceCoordinator[int]
+    durable: set[int]
+    asked: set[int] = field(default_factory=set)
+    generations: dict[int, int] = field(default_factory=dict)
+
+
+class SourceReads:
+    """Of one run.
+
+    Args:
+        settled: what earlier drivers have settled.
+        hosts: (where to listen, what executors call that).
+        wake: called when there is something for the journal.
+    """
+
+    def __init__(
+        self,
+        graph: PipelineGraph,
+        store: Store,
+        layout: RunLayout,
+        settled: Settled,
+        hosts: tuple[str, str],
+        wake: Callable[[], None],
+    ) -> None:
+        self._graph, self._store, self._layout, self._settled = graph, store, layout, settled
+        self._hosts, self._wake = hosts, wake
+        self._lock, self._opening = threading.Lock(), threading.Lock()
+        self._sources: dict[str, _Source] = {}
+        self._endpoint: SplitEndpoint | None = None
+        self._token = secrets.token_hex(16)
+        self._generations = itertools.count(1)
+        self._to_settle: list[SettledSubtask] = []
+        self._failure: PipelineFailed | None = None
+
+    # -- planning threads --------------------------------------------------------------------------------
+
+    def frame(self, stage: Stage, session: SparkSession) -> DataFrame:
+        """The rows of a source's stage, read by subtasks that ask for splits.
+
+        Raises PipelineMisuse and StoreRefused as of `source_splits`, and what the source itself raises.
+        """
+        from rekindle.runtime.planning import by_value
+
+        with self._opening:
+            source = self._sources.get(stage.name) or self._open(stage)
+            if self._endpoint is None:
+                self._endpoint = SplitEndpoint(self._hosts[0], self._token, self)
+        is_own = stage.exchange is ExchangeMode.BLOCKING and isinstance(stage.distribution, Assigned)
+        spec = SourceSpec(
+            address=(self._hosts[1], self._endpoint.port),
+            token=self._token,
+            stage=stage.name,
+            subtasks=stage.partitions,
+            generation=None if is_own else next(self._generations),
+            reader=source.opened.pickled,
+            splits=len(source.splits),
+        )
+        made = by_value(data_source(spec))
+        session.dataSource.register(made)
+        return session.read.format(made.name()).schema(source.opened.schema).load()
+
+    def _open(self, stage: Stage) -> _Source:
+        assert stage.source is not None
+        which = stage_fingerprint(self._graph, stage.name)[:16]
+        opened = open_source(stage.name, stage.source)
+        splits = splits_of(opened, self._store, self._layout.splits(stage.name, which))
+        settled = self._settled.get((stage.name, which), {})
+        taken = {number for numbers in settled.values() for number in numbers}
+        left = [number for number in range(len(splits)) if number not in taken]
+        coordinator: SourceCoordinator[int] = SourceCoordinator(
+            lambda context: AssigningEnumerator(context, InOrder(left)), stage.partitions, concurrent_attempts=True
+        )
+        for subtask, numbers in settled.items():
+            coordinator.restore(subtask, numbers)
+        source = _Source(stage.name, which, opened, splits, coordinator, set(settled))
+        with self._lock:
+            self._sources[stage.name] = source
+        return source
+
+    # -- the endpoint's thread ---------------------------------------------------------------------------
+
+    def register(self, reader: Reader) -> None:
+        with self._lock:
+            source = self._sources.get(reader.stage)
+            if source is None or not 0 <= reader.subtask < source.coordinator.parallelism:
+                raise Refused(f"there is no subtask {reader.subtask} of {reader.stage}")
+            newest = source.generations.get(reader.subtask, reader.generation)
+            if reader.generation < newest:
+                raise Refused("this attempt has been superseded")
+            if reader.generation > newest:
+                source.coordinator.subtask_reset(reader.subtask)
+            source.generations[reader.subtask] = reader.generation
+            with self._failing(reader.stage):
+                source.coordinator.execution_attempt_ready(reader.subtask, reader.attempt)
+                registration = ReaderRegistration(reader.host)
+                source.coordinator.handle_event_from_operator(reader.subtask, reader.attempt, registration)
+
+    def next(self, reader: Reader, position: int) -> Split | None:
+        with self._lock:
+            source = self._sources[reader.stage]
+            message = self._message(source, reader, position)
+            if isinstance(message, AddSplit):
+                return Split(message.split, source.splits[message.split])
+            if not isinstance(message, NoMoreSplits):
+                raise NotYet
+            if reader.subtask in source.durable:
+                return None
+            if reader.subtask not in source.asked:
+                source.asked.add(reader.subtask)
+                source.coordinator.settle(reader.subtask)
+                splits = source.coordinator.tracker.splits(reader.subtask)
+                self._to_settle.append(SettledSubtask(source.stage, source.id, reader.subtask, splits))
+        self._wake()
+        raise NotYet
+
+    def _message(self, source: _Source, reader: Reader, position: int) -> object:
+        """What the reader is told at that place; None where that is not known yet."""
+        try:
+            told = source.coordinator.inbox(reader.subtask, reader.attempt, max(0, position))
+            if not told:
+                with self._failing(reader.stage):
+                    request = RequestSplit(reader.host)
+                    source.coordinator.handle_event_from_operator(reader.subtask, reader.attempt, request)
+                told = source.coordinator.inbox(reader.subtask, reader.attempt, max(0, position))
+        except AttemptNotRunning:
+            raise Refused("this attempt has been superseded") from None
+        return told[0] if told else None
+
+    def ended(self, reader: Reader, said: str) -> None:
+        with self._lock:
+            source = self._sources[reader.stage]
+            source.coordinator.execution_attempt_failed(reader.subtask, reader.attempt, said)
+
+    def _failing(self, stage: str) -> _FailsTheJob:
+        return _FailsTheJob(self, stage)
+
+    def fail(self, failure: PipelineFailed) -> None:
+        """The run is to end with that."""
+        self._failure = self._failure or failure
+        self._wake()
+
+    # -- the job master's thread -------------------------------------------------------------------------
+
+    def to_settle(self) -> Iterable[SettledSubtask]:
+        """What is to be written to the journal, each once: `settled` is to be called when it is there.
+
+        Raises PipelineFailed where an enumerator has failed.
+        """
+        if self._failure is not None:
+            raise self._failure
+        with self._lock:
+            found, self._to_settle = self._to_settle, []
+        return found
+
+    def settled(self, subtasks: Iterable[SettledSubtask]) -> None:
+        """The journal has these."""
+        with self._lock:
+            for one in subtasks:
+                self._sources[one.stage].durable.add(one.subtask)
+        if self._endpoint is not None:
+            self._endpoint.news()
+
+    def close(self) -> None:
+        """Free the port; readers that are left hear nothing more."""
+        with self._opening:
+            if self._endpoint is not None:
+                self._endpoint.close()
+                self._endpoint = None
+
+
+class _FailsTheJob:
+    """What an enumerator raises fails the job (`S4-11`); the reader is refused."""
+
+    def __init__(self, reads: SourceReads, stage: str) -> None:
+        self._reads, self._stage = reads, stage
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is None or isinstance(error, AttemptNotRunning):
+            return
+        from rekindle.runtime.planning import user_error
+
+        self._reads.fail(user_error(self._stage, error))
+        raise Refused(f"the enumerator of {self._stage} has failed") from error

@@ -1,0 +1,187 @@
+"""Where readers of a source ask for splits: one thread of the driver, any number of connections.
+
+Who may reach the port need not be a reader, so the token is looked at before all else, and sizes, times and the number
+of connections are bounded. `split_reader` has the other end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import json
+import logging
+import threading
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+log = logging.getLogger(__name__)
+
+_MOST_LINE = 1 << 16
+_HELLO_SECONDS = 10.0
+_IDLE_SECONDS = 600.0
+_WAIT_SECONDS = 5.0
+_MOST_CONNECTIONS = 4096
+_START_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """An attempt of a subtask of a source."""
+
+    stage: str
+    subtask: int
+    generation: int
+    attempt: int
+    host: str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A split by its number, pickled."""
+
+    number: int
+    data: bytes
+
+
+class Refused(Exception):
+    """There is nothing for this reader, now or later."""
+
+
+class Splits(Protocol):
+    """Who knows the splits. Called by the endpoint's thread; raises Refused where a reader gets none."""
+
+    def register(self, reader: Reader) -> None:
+        """A reader is there, or is back."""
+        ...
+
+    def next(self, reader: Reader, position: int) -> Split | None:
+        """The split at a place in what the reader is told; None where there are no more, and that is settled."""
+        ...
+
+    def ended(self, reader: Reader, said: str) -> None:
+        """A reader has finished or failed."""
+        ...
+
+
+class NotYet(Exception):
+    """It is not known yet what a reader is to be told: `news` is set when it may be."""
+
+
+class SplitEndpoint:
+    """Serves from when it is made until `close`. OSError where the address is taken.
+
+    Args:
+        host: to listen on; the port is one that is free, unless `port` says which.
+        token: that readers have.
+    """
+
+    def __init__(self, host: str, token: str, splits: Splits, port: int = 0) -> None:
+        self._token, self._splits = token.encode(), splits
+        self._connections = 0
+        self._loop = asyncio.new_event_loop()
+        self._waiting: set[asyncio.Event] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        started: Any = asyncio.run_coroutine_threadsafe(self._listen(host, port), self._loop)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="rekindle-splits", daemon=True)
+        self._thread.start()
+        try:
+            self._server: asyncio.Server = started.result(_START_SECONDS)
+        except BaseException:
+            self._stop()
+            raise
+
+    @property
+    def port(self) -> int:
+        """On which it listens."""
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def news(self) -> None:
+        """Readers that wait are to be looked at again. From any thread."""
+        with contextlib.suppress(RuntimeError):  # it is closed
+            self._loop.call_soon_threadsafe(self._wake)
+
+    def close(self) -> None:
+        """Free the port and cut all connections."""
+        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(_START_SECONDS)
+        self._stop()
+
+    def _stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_SECONDS)
+        self._loop.close()
+
+    def _wake(self) -> None:
+        for event in self._waiting:
+            event.set()
+
+    async def _listen(self, host: str, port: int) -> asyncio.Server:
+        return await asyncio.start_server(self._serve, host, port, limit=_MOST_LINE, backlog=1024)
+
+    async def _cut(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _serve(self, stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            if len(self._tasks) <= _MOST_CONNECTIONS:
+                await self._talk(stream, writer)
+        except (OSError, ValueError, KeyError, TypeError, asyncio.IncompleteReadError, TimeoutError) as error:
+            log.debug("a reader of splits was cut short: %r", error)
+        except asyncio.CancelledError:
+            pass
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _talk(self, stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        reader = self._known(await self._line(stream, _HELLO_SECONDS))
+        try:
+            self._splits.register(reader)
+            await self._say(writer, {"ok": True})
+            while (asked := await self._line(stream, _IDLE_SECONDS)).get("bye") is None:
+                await self._answer(writer, reader, int(asked["next"]))
+            self._splits.ended(reader, str(asked["bye"]))
+        except Refused as error:
+            await self._say(writer, {"refused": str(error)})
+
+    def _known(self, hello: dict[str, Any]) -> Reader:
+        """Raises ValueError where it does not have the token, or says too little."""
+        if not hmac.compare_digest(str(hello.get("token")).encode(), self._token):
+            raise ValueError("the token is missing")
+        subtask, generation, attempt = (int(hello[name]) for name in ("subtask", "generation", "attempt"))
+        return Reader(str(hello["stage"]), subtask, generation, attempt, str(hello["host"]))
+
+    async def _line(self, stream: asyncio.StreamReader, seconds: float) -> dict[str, Any]:
+        line = await asyncio.wait_for(stream.readline(), seconds)
+        if not line.endswith(b"\n"):
+            raise ConnectionError("the connection has ended")
+        return dict(json.loads(line))
+
+    async def _answer(self, writer: asyncio.StreamWriter, reader: Reader, position: int) -> None:
+        event = asyncio.Event()
+        self._waiting.add(event)
+        try:
+            split = self._splits.next(reader, position)
+        except NotYet:
+            try:
+                await asyncio.wait_for(event.wait(), _WAIT_SECONDS)
+                split = self._splits.next(reader, position)
+            except (TimeoutError, NotYet):
+                await self._say(writer, {"wait": True})
+                return
+        finally:
+            self._waiting.discard(event)
+        if split is None:
+            await self._say(writer, {"noMore": True})
+        else:
+            await self._say(writer, {"split": split.number, "bytes": len(split.data)}, split.data)
+
+    async def _say(self, writer: asyncio.StreamWriter, what: dict[str, Any], data: bytes = b"") -> None:
+        writer.write(json.dumps(what).encode() + b"\n" + data)
+        await asyncio.wait_for(writer.drain(), _IDLE_SECONDS)
