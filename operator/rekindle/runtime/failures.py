@@ -54,6 +54,7 @@ _NOWHERE = re.compile(
 _NO_SPACE = ("No space left on device", "Disk quota exceeded")
 _BUCKET_ERROR = re.compile(r"^rekindle\.runtime\.storage\.BucketError: (.*)$", re.MULTILINE)
 _NO_MODULE = re.compile(r"^ModuleNotFoundError: No module named '([\w.]+)'", re.MULTILINE)
+_MOST_HEADLINE = 400
 _TASK = re.compile(r"Task (\d+)(?:\.\d+)? in stage")
 
 
@@ -214,12 +215,18 @@ def _most_recent(text: str) -> str:
     return re.sub(r"^Lost task [^:]*: ", "", rest) if mark else text
 
 
+def _message_below_frames(traceback: list[str]) -> str:
+    """The exception with its message and the notes that were added to it, which may have several lines."""
+    below = traceback[max((place for place, line in enumerate(traceback) if line.startswith("  ")), default=-1) + 1 :]
+    return " ".join(" ".join(below or traceback[-1:]).split())[:_MOST_HEADLINE]
+
+
 def _headline(text: str) -> str:
     """One line: the exception's own message rather than the frames around it."""
     own = user_traceback(text)
     if own:
-        return own.strip().splitlines()[-1]
+        return _message_below_frames(own.strip().splitlines())
     first, _, rest = text.strip().partition("\n")
     if first.rstrip().endswith(":"):
         first = f"{first.rstrip()} {' '.join(rest.split())}"
-    return re.sub(r"^(org|java|scala|py4j)\.[\w.$]+: ", "", first)[:400]
+    return re.sub(r"^(org|java|scala|py4j)\.[\w.$]+: ", "", first)[:_MOST_HEADLINE]

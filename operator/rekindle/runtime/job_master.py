@@ -80,7 +80,9 @@ class JobMaster:
         scheduler = Scheduler(spark)
         facts = run.facts
         wake = threading.Event()
-        self._sources = SourceReads(graph, run.store, run.layout, facts.settled, scheduler.hosts(), wake.set)
+        self._sources = SourceReads(
+            facts.fingerprints, run.store, run.layout, facts.settled, scheduler.hosts(), wake.set
+        )
         inputs = InputReader(graph, spark, run.store, scheduler, self._sources)
         schemas, plans = dict(facts.schemas), dict(facts.plans)
         self.state = RunState(graph, settings, run, core, scheduler, inputs, schemas, plans, wake=wake)

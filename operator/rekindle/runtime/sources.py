@@ -28,18 +28,17 @@ from rekindle.core.source_coordinator import (
 from rekindle.core.splits import InOrder
 from rekindle.pipeline.distribution import Assigned
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.fingerprint import stage_fingerprint
-from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import PipelineFailed
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.source_splits import open_source, splits_of
+from rekindle.runtime.source_splits import OpenedSource, open_source, splits_of
 from rekindle.runtime.split_endpoint import NotYet, Reader, Refused, Split, SplitEndpoint
 from rekindle.runtime.split_reader import SourceSpec, data_source
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 Settled = Mapping[tuple[str, str], Mapping[int, Sequence[int]]]
 """[(stage, which of its sources) -> subtask -> numbers of the splits that it reads, in order]"""
@@ -61,7 +60,7 @@ class _Source:
 
     stage: str
     id: str
-    opened: Any
+    opened: OpenedSource
     splits: list[bytes]
     coordinator: SourceCoordinator[int]
     durable: set[int]
@@ -73,6 +72,7 @@ class SourceReads:
     """Of one run.
 
     Args:
+        fingerprints: [stage -> that of its code]: what was settled counts for the source as it was then.
         settled: what earlier drivers have settled.
         hosts: (where to listen, what executors call that).
         wake: called when there is something for the journal.
@@ -80,14 +80,14 @@ class SourceReads:
 
     def __init__(
         self,
-        graph: PipelineGraph,
+        fingerprints: Mapping[str, str],
         store: Store,
         layout: RunLayout,
         settled: Settled,
         hosts: tuple[str, str],
         wake: Callable[[], None],
     ) -> None:
-        self._graph, self._store, self._layout, self._settled = graph, store, layout, settled
+        self._fingerprints, self._store, self._layout, self._settled = fingerprints, store, layout, settled
         self._hosts, self._wake = hosts, wake
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._sources: dict[str, _Source] = {}
@@ -106,6 +106,14 @@ class SourceReads:
         """
         from rekindle.runtime.planning import by_value
 
+        spec, schema = self.spec(stage)
+        made = by_value(data_source(spec))
+        session.dataSource.register(made)
+        return session.read.format(made.name()).schema(schema).load()
+
+    def spec(self, stage: Stage) -> tuple[SourceSpec, StructType]:
+        """How the subtasks of one plan read, and the schema of their rows: the source is made and asked for its splits,
+        and readers are listened to, unless they are already. Raises as `frame`."""
         with self._opening:
             source = self._sources.get(stage.name) or self._open(stage)
             if self._endpoint is None:
@@ -120,13 +128,11 @@ class SourceReads:
             reader=source.opened.pickled,
             splits=len(source.splits),
         )
-        made = by_value(data_source(spec))
-        session.dataSource.register(made)
-        return session.read.format(made.name()).schema(source.opened.schema).load()
+        return spec, source.opened.schema
 
     def _open(self, stage: Stage) -> _Source:
         assert stage.source is not None
-        which = stage_fingerprint(self._graph, stage.name)[:16]
+        which = self._fingerprints[stage.name][:16]
         opened = open_source(stage.name, stage.source)
         splits = splits_of(opened, self._store, self._layout.splits(stage.name, which))
         settled = self._settled.get((stage.name, which), {})

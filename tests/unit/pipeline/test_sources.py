@@ -1,0 +1,140 @@
+"""Sources that are read by splits, as they are declared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from rekindle.core.options import SpeculationOptions
+from rekindle.pipeline import FileSink, Pipeline
+from rekindle.pipeline.distribution import Assigned, Keyed, Rebalance
+from rekindle.pipeline.errors import PipelineError
+from rekindle.pipeline.explain import explain
+from rekindle.pipeline.fingerprint import stage_fingerprint
+from rekindle.pipeline.translation import to_job_graph
+
+ON = SpeculationOptions(enabled=True)
+
+
+class Base(DataSource):
+    def reader(self, schema: Any) -> DataSourceReader:
+        raise NotImplementedError
+
+
+class Events(Base):
+    """Events of a shop."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "events"
+
+
+class OnlyStreams(DataSource):
+    def streamReader(self, schema: Any) -> Any:
+        raise NotImplementedError
+
+
+class Broken(Base):
+    @classmethod
+    def name(cls) -> str:
+        raise RuntimeError("no name")
+
+
+def declared(source: Any = Events, **options: Any) -> Pipeline:
+    pipeline = Pipeline("shop")
+    pipeline.read("events", source, **options)
+
+    @pipeline.sink(FileSink("/out"))
+    def out(events: Any) -> Any:
+        return events
+
+    return pipeline
+
+
+@pytest.mark.requirement("S4-2")
+def test_a_source_that_is_read_by_splits_has_no_exchange_unless_it_is_partitioned():
+    graphs = {
+        key: declared(partitions=3, **options).build()
+        for key, options in {"as it is": {}, "keyed": {"partition_by": "shop"}}.items()
+    }
+    graphs["inside its reader"] = declared(exchange="pipelined").build()
+    layouts = {key: graph.stage("events").distribution for key, graph in graphs.items()}
+    assert layouts == {"as it is": Assigned(3), "keyed": Keyed(("shop",), 3), "inside its reader": Rebalance(8)}
+    vertices = {key: [vertex.name for vertex in to_job_graph(graph, ON).vertices] for key, graph in graphs.items()}
+    assert vertices == {
+        "as it is": ["events", "out.map", "out"],
+        "keyed": ["events.map", "events", "out.map", "out"],
+        "inside its reader": ["out.map", "out"],
+    }
+
+
+@pytest.mark.requirement("S4-1", "S4-3")
+def test_it_is_copied_as_soon_as_speculation_is_on_unless_somebody_says_no():
+    def copies(options: SpeculationOptions, **more: Any) -> bool:
+        return to_job_graph(declared(**more).build(), options).vertex("events").speculative
+
+    assert copies(ON)
+    assert not copies(SpeculationOptions(enabled=True, source_enabled=False))
+    assert not copies(ON, speculation=False)
+    assert not copies(SpeculationOptions())
+
+
+def test_explain_names_the_source():
+    assert "events  (source)  3 × as splits are assigned  blocking  DataSource events" in explain(
+        declared(partitions=3).build(), ON
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "problem", "remedy"),
+    [
+        ("parquet", "reads 'parquet', which is no class", "for a built-in format declare a function with @pipeline.source"),
+        (int, "reads <class 'int'>, which is no class", "give that class itself"),
+        (Events({}), "which is no class of the kind", "give that class itself"),
+        (DataSource, "reads DataSource, which has no batch reader", "a method reader"),
+        (OnlyStreams, "reads OnlyStreams, which has no batch reader", "a method reader"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_is_no_source_is_refused(source, problem, remedy):
+    with pytest.raises(PipelineError) as refused:
+        declared(source).build()
+    assert problem in str(refused.value)
+    assert remedy in str(refused.value)
+
+
+def test_a_source_whose_name_cannot_be_had_is_told_by_its_class():
+    assert "DataSource Broken" in explain(declared(Broken).build(), ON)
+
+
+def test_options_are_those_that_spark_would_hand_over():
+    stage = declared(options={"header": True, "size": 7, "path": "/in"}).build().stage("events")
+    assert stage.source is not None
+    assert stage.source.options == {"header": "true", "size": "7", "path": "/in"}
+
+
+def test_a_source_is_another_when_its_class_options_or_schema_change():
+    def fingerprint(source: Any = Events, **options: Any) -> str:
+        return stage_fingerprint(declared(source, **options).build(), "events")
+
+    class Edited(Events):
+        __module__ = Events.__module__
+
+        @classmethod
+        def name(cls) -> str:
+            return "edited"
+
+    Edited.__qualname__ = "Events"
+    known = [
+        fingerprint(),
+        fingerprint(Edited),
+        fingerprint(options={"path": "/in"}),
+        fingerprint(options={"path": "/other"}),
+        fingerprint(schema="n BIGINT"),
+        fingerprint(partitions=3),
+    ]
+    assert len(set(known)) == len(known)
+    assert fingerprint(options={"path": "/in"}) == known[2]
+    assert fingerprint(Events) == known[0]

@@ -1,0 +1,261 @@
+"""Readers ask the driver for splits over a real connection; what they are told the journal knows first."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from rekindle.core.ranges import expanded, runs_of
+from rekindle.pipeline import FileSink, Pipeline
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.runtime import sources as sources_module
+from rekindle.runtime import split_endpoint, split_reader
+from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.sources import Settled, SettledSubtask, SourceReads
+from rekindle.runtime.split_reader import SplitClient, SplitsRefused
+from rekindle.runtime.store import Store
+
+
+asked: list[str] = []
+"""A word for each time that a source was asked for its splits."""
+
+
+class Letters(DataSource):
+    """Splits that are named in another order each time."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "letters"
+
+    def schema(self) -> StructType:
+        return StructType().add("letter", "string")
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return LettersReader()
+
+
+class LettersReader(DataSourceReader):
+    def partitions(self) -> list[InputPartition]:
+        asked.append("once")
+        return [InputPartition(letter) for letter in ("abcd" if len(asked) % 2 else "dcba")]
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[str]]:
+        yield (partition.value,)
+
+
+def letters_graph() -> PipelineGraph:
+    pipeline = Pipeline("letters")
+    pipeline.read("letters", Letters, partitions=2)
+
+    @pipeline.sink(FileSink("/out"))
+    def out(letters: Any) -> Any:
+        return letters
+
+    return pipeline.build()
+
+
+class Driver:
+    """The reads of a driver, with a thread that takes what is to be settled into a journal while `writes` is set."""
+
+    def __init__(self, folder: Path, settled: Settled | None = None) -> None:
+        self.store = Store.at(folder).prepare()
+        self.journal: list[SettledSubtask] = []
+        self.failure: PipelineFailed | None = None
+        self.wake, self.writes, self.over = threading.Event(), threading.Event(), threading.Event()
+        self.writes.set()
+        self.reads = SourceReads(
+            {"letters": "f" * 64}, self.store, RunLayout(1), settled or {}, ("127.0.0.1", "127.0.0.1"), self.wake.set
+        )
+        self.thread = threading.Thread(target=self.master, daemon=True)
+        self.thread.start()
+        self.spec, _ = self.reads.spec(letters_graph().stage("letters"))
+
+    def master(self) -> None:
+        """What the job master does when it is woken."""
+        while not self.over.is_set():
+            self.wake.wait(0.05)
+            self.wake.clear()
+            if not self.writes.is_set():
+                continue
+            try:
+                found = list(self.reads.to_settle())
+            except PipelineFailed as failure:
+                self.failure = failure
+                return
+            self.journal += found
+            self.reads.settled(found)
+
+    def close(self) -> None:
+        self.over.set()
+        self.reads.close()
+        self.thread.join(10)
+
+    def client(self, subtask: int, attempt: int, generation: int = 1) -> SplitClient:
+        return SplitClient(self.spec, subtask, generation, attempt)
+
+    def letters(self, numbers: Any) -> str:
+        from pyspark import cloudpickle
+
+        return "".join(cloudpickle.loads(data).value for _, data in numbers)
+
+    def settled(self) -> Settled:
+        found: dict[tuple[str, str], dict[int, list[int]]] = {}
+        for one in self.journal:
+            found.setdefault((one.stage, one.source), {})[one.subtask] = expanded(runs_of(one.splits))
+        return found
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    asked.clear()
+    driver = Driver(tmp_path / "store")
+    yield driver
+    driver.close()
+
+
+@pytest.mark.requirement("S4-4", "S4-16", "S4-18")
+def test_a_copy_reads_what_the_first_attempt_has_read_and_others_read_the_rest(driver):
+    first, other, copy = driver.client(0, 1).splits(), driver.client(1, 2).splits(), driver.client(0, 3)
+    begun = [next(first), next(other), next(first)]
+    assert driver.letters(begun) == "abc"
+    assert driver.letters(copy.splits()) == "acd"
+    assert driver.letters([*begun[::2], *first]) == "acd"
+    assert driver.letters([begun[1], *other]) == "b"
+
+
+@pytest.mark.requirement("S4-4")
+def test_no_reader_is_told_the_end_before_the_journal_knows_what_it_has_read(driver):
+    driver.writes.clear()
+    seen: list[str] = []
+    reader = threading.Thread(target=lambda: seen.append(driver.letters(driver.client(0, 1).splits())), daemon=True)
+    reader.start()
+    reader.join(1.0)
+    assert reader.is_alive()
+    assert seen == []
+    driver.writes.set()
+    reader.join(10.0)
+    assert seen == ["abcd"]
+    assert [(one.subtask, one.splits) for one in driver.journal] == [(0, (0, 1, 2, 3))]
+
+
+@pytest.mark.requirement("S4-4")
+def test_the_next_driver_hands_out_what_is_left_and_the_same_to_whom_it_is_settled(driver, tmp_path):
+    assert driver.letters([next(driver.client(1, 5).splits())]) == "a"
+    assert driver.letters(driver.client(0, 1).splits()) == "bcd"
+    second = Driver(tmp_path / "store", driver.settled())
+    try:
+        assert asked == ["once"]
+        assert second.letters(second.client(1, 1).splits()) == "a", "it was read by half, and is not settled"
+        assert second.letters(second.client(0, 2).splits()) == "bcd"
+    finally:
+        second.close()
+
+
+@pytest.mark.requirement("S4-15", "S4-31")
+def test_a_newer_version_of_a_subtask_begins_anew_and_the_older_gets_nothing_more(driver):
+    old = driver.client(0, 1, generation=1).splits()
+    next(old), next(old)
+    new, other = driver.client(0, 2, generation=2).splits(), driver.client(1, 3).splits()
+    assert driver.letters([next(new)]) == "a", "they went back, and are handed out first"
+    assert driver.letters(other) == "bcd"
+    with pytest.raises(SplitsRefused, match="superseded"):
+        next(old)
+    with pytest.raises(SplitsRefused, match="superseded"):
+        next(driver.client(0, 4, generation=1).splits())
+
+
+def test_a_reader_that_is_cut_off_asks_again_and_misses_nothing(driver, monkeypatch):
+    client = driver.client(0, 1)
+    splits = client.splits()
+    seen = [next(splits)]
+    client._connection.shutdown(socket.SHUT_RDWR)
+    seen += [next(splits)]
+    client._hang_up()
+    assert driver.letters([*seen, *splits]) == "abcd"
+
+
+def test_a_driver_that_is_gone_is_said_after_a_time(driver, monkeypatch):
+    monkeypatch.setattr(split_reader, "_PATIENCE_SECONDS", 0.3)
+    client = driver.client(0, 1)
+    splits = client.splits()
+    next(splits)
+    driver.reads.close()
+    with pytest.raises(ConnectionError, match=r"the driver does not answer on 127\.0\.0\.1:\d+"):
+        next(splits)
+
+
+@pytest.mark.requirement("S4-11")
+def test_an_enumerator_that_raises_fails_the_job(driver, monkeypatch):
+    def broken(*_: object) -> None:
+        raise RuntimeError("no more luck")
+
+    monkeypatch.setattr(sources_module.InOrder, "next_input_split", broken)
+    with pytest.raises(SplitsRefused, match="the enumerator of letters has failed"):
+        next(driver.client(0, 1).splits())
+    driver.thread.join(10)
+    assert "no more luck" in str(driver.failure)
+
+
+class TestStrangers:
+    """Whoever may reach the port need not be a reader."""
+
+    def say(self, driver: Driver, *lines: bytes) -> bytes:
+        """What the endpoint answers before it hangs up."""
+        with socket.create_connection(driver.spec.address, 10) as connection:
+            try:
+                for line in lines:
+                    connection.sendall(line)
+                connection.shutdown(socket.SHUT_WR)
+                return b"".join(iter(lambda: connection.recv(4096), b""))
+            except OSError:
+                return b""
+
+    def hello(self, driver: Driver, **other: object) -> bytes:
+        said = {"token": driver.spec.token, "stage": "letters", "subtask": 0, "generation": 1, "attempt": 7, "host": "x"}
+        return json.dumps({**said, **other}).encode() + b"\n"
+
+    def test_one_that_is_known_is_welcome(self, driver):
+        assert self.say(driver, self.hello(driver)) == b'{"ok": true}\n'
+
+    @pytest.mark.parametrize("other", [{"token": "guess"}, {"token": None}, {"subtask": "x"}, {"attempt": None}], ids=str)
+    def test_without_the_token_or_a_number_nothing_is_said(self, driver, other):
+        assert self.say(driver, self.hello(driver, **other), b'{"next": 0}\n') == b""
+        assert driver.letters(driver.client(0, 1).splits()) == "abcd"
+
+    @pytest.mark.parametrize("other", [{"subtask": 2}, {"subtask": -1}, {"stage": "numbers"}], ids=str)
+    def test_of_what_is_not_there_there_is_nothing(self, driver, other):
+        assert b"there is no subtask" in self.say(driver, self.hello(driver, **other))
+
+    @pytest.mark.parametrize(
+        "junk", [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"x" * 200_000, b'{"next": []}\n', b'{"next": "1e9"}\n', b"{}\n"]
+    )
+    @pytest.mark.parametrize("known", [False, True])
+    def test_junk_changes_nothing(self, driver, junk, known):
+        said = self.say(driver, *([self.hello(driver)] if known else []), junk)
+        assert said in (b"", b'{"ok": true}\n')
+        assert driver.letters(driver.client(0, 1).splits()) == "abcd"
+
+    @pytest.mark.parametrize("position", [-5, 10**9])
+    def test_a_place_that_is_not_there(self, driver, position):
+        asked = json.dumps({"next": position}).encode() + b"\n"
+        said = self.say(driver, self.hello(driver), asked)
+        assert said.startswith(b'{"ok": true}\n')
+        assert driver.letters(driver.client(0, 1).splits()) == "abcd"
+
+    def test_more_than_there_may_be_are_turned_away_until_others_have_gone(self, driver, monkeypatch):
+        monkeypatch.setattr(split_endpoint, "_MOST_CONNECTIONS", 1)
+        client = driver.client(0, 1)
+        splits = client.splits()
+        next(splits)
+        assert self.say(driver, self.hello(driver)) == b""
+        client.close("finished")
+        assert driver.letters(driver.client(0, 2).splits()) == "abcd"
