@@ -32,9 +32,9 @@ class SplitAssignmentTracker(Generic[S]):
         """Whether it has been said that the subtask gets no more."""
         return subtask in self._complete
 
-    def record(self, subtask: int, splits: Iterable[S]) -> None:
+    def record(self, subtask: int, splits: Sequence[S]) -> None:
         """Raises ValueError where the subtask was to get no more."""
-        if subtask in self._complete:
+        if splits and subtask in self._complete:
             raise ValueError(f"subtask {subtask} was told that there are no more splits, and is assigned some")
         self._assigned.setdefault(subtask, []).extend(splits)
 

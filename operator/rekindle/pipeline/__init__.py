@@ -1,18 +1,23 @@
 """What a user imports to write a pipeline. Importing it starts no JVM and needs no session."""
 
-from rekindle.pipeline.distribution import Distribution, Keyed, Pointwise, Rebalance
+from rekindle.core.source_coordinator import SplitEnumerator, SplitEnumeratorContext
+from rekindle.core.splits import InputSplitAssigner
+from rekindle.pipeline.distribution import Assigned, Distribution, Keyed, Pointwise, Rebalance
 from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.explain import explain
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.pipeline import Pipeline
 from rekindle.pipeline.sinks import FileSink, Sink
+from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
 
 __all__ = [
+    "Assigned",
     "Distribution",
     "ExchangeMode",
     "FileSink",
+    "InputSplitAssigner",
     "Keyed",
     "Pipeline",
     "PipelineError",
@@ -20,6 +25,9 @@ __all__ = [
     "Pointwise",
     "Rebalance",
     "Sink",
+    "SourceSplit",
+    "SplitEnumerator",
+    "SplitEnumeratorContext",
     "Stage",
     "explain",
 ]

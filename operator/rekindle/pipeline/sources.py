@@ -1,15 +1,51 @@
-"""Where a pipeline's data comes from, other than by a function of `spark`: a Python DataSource, as it is."""
+"""Where a pipeline's data comes from, other than by a function of `spark`: a Python DataSource, as it is.
+
+A source may say more than Spark asks of it. A class with a method `split_assigner(splits)` hands out its splits in an
+order of its own; one with `split_enumerator(context, splits)` decides who reads what, and may talk with its readers.
+Splits whose partition has an attribute `hosts` are read there rather than elsewhere, where that can be chosen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from rekindle.core.source_coordinator import SplitEnumerator, SplitEnumeratorContext
+from rekindle.core.splits import InputSplitAssigner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from rekindle.pipeline.stage import StageFunction
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSplit:
+    """A split of a source: its place in what `partitions()` returned, and what lies there."""
+
+    number: int
+    partition: Any = field(default=None, compare=False)
+
+
+@runtime_checkable
+class HasSplitAssigner(Protocol):
+    """A source that hands out its splits in an order of its own."""
+
+    def split_assigner(self, splits: Sequence[SourceSplit]) -> InputSplitAssigner[SourceSplit]:
+        """Of the splits that are left to be read: under a driver that takes over, not all."""
+        ...
+
+
+@runtime_checkable
+class HasSplitEnumerator(Protocol):
+    """A source that decides which of its subtasks reads which split."""
+
+    def split_enumerator(
+        self, context: SplitEnumeratorContext[SourceSplit], splits: Sequence[SourceSplit]
+    ) -> SplitEnumerator[SourceSplit]:
+        """Of the splits that are left to be read: under a driver that takes over, not all."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rekindle.pipeline.sources import DataSourceRead
+from rekindle.core.source_coordinator import AssigningEnumerator, SplitEnumerator, SplitEnumeratorContext
+from rekindle.core.splits import InOrder, LocalFirst
+from rekindle.pipeline.sources import DataSourceRead, HasSplitAssigner, HasSplitEnumerator, SourceSplit
 from rekindle.runtime.errors import BEGIN_ANEW, PipelineMisuse, StoreRefused
 from rekindle.runtime.store import Store
 
@@ -28,12 +31,14 @@ class OpenedSource:
     """A source of a stage, made in this driver.
 
     Attributes:
+        source: as it was made here.
         schema: of its rows.
         reader: its reader, as the source made it.
         pickled: the same for executors.
     """
 
     stage: str
+    source: Any
     schema: StructType
     reader: Any
     pickled: bytes
@@ -64,7 +69,7 @@ def open_source(stage: str, read: DataSourceRead) -> OpenedSource:
             remedy="return a pyspark.sql.datasource.DataSourceReader",
             stage=stage,
         )
-    return OpenedSource(stage, schema, reader, _pickled(stage, "its reader", reader))
+    return OpenedSource(stage, source, schema, reader, _pickled(stage, "its reader", reader))
 
 
 def splits_of(opened: OpenedSource, store: Store, name: str) -> list[bytes]:
@@ -79,6 +84,27 @@ def splits_of(opened: OpenedSource, store: Store, name: str) -> list[bytes]:
         store.put_if_absent(name, _sealed(_planned(opened)))
         stored = store.get(name)
     return _unsealed(stored or b"", f"{store}/{name}")
+
+
+def enumerator_of(
+    opened: OpenedSource, context: SplitEnumeratorContext[SourceSplit], left: Mapping[int, bytes]
+) -> SplitEnumerator[SourceSplit]:
+    """Who hands out what is left of a source's splits, [number -> pickled]: the source's own, if it has one."""
+    from pyspark import cloudpickle
+
+    loads: Any = cloudpickle.loads
+    first = next(iter(left.values()), None)
+    has_hosts = first is not None and hasattr(loads(first), "hosts")
+    is_asked = isinstance(opened.source, HasSplitAssigner | HasSplitEnumerator)
+    splits = [SourceSplit(n, loads(data) if is_asked or has_hosts else None) for n, data in left.items()]
+    if isinstance(opened.source, HasSplitEnumerator):
+        return opened.source.split_enumerator(context, splits)
+    if isinstance(opened.source, HasSplitAssigner):
+        return AssigningEnumerator(context, opened.source.split_assigner(splits))
+    if has_hosts:
+        near = {split: tuple(getattr(split.partition, "hosts", ())) for split in splits}
+        return AssigningEnumerator(context, LocalFirst(near))
+    return AssigningEnumerator(context, InOrder(splits))
 
 
 def _planned(opened: OpenedSource) -> list[bytes]:

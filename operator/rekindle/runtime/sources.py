@@ -12,27 +12,29 @@ from __future__ import annotations
 import itertools
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rekindle.core.source_coordinator import (
     AddSplit,
-    AssigningEnumerator,
     AttemptNotRunning,
     NoMoreSplits,
     ReaderRegistration,
     RequestSplit,
     SourceCoordinator,
+    SourceCoordinatorError,
+    SourceEvent,
 )
-from rekindle.core.splits import InOrder
 from rekindle.pipeline.distribution import Assigned
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import PipelineFailed
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.source_splits import OpenedSource, open_source, splits_of
-from rekindle.runtime.split_endpoint import NotYet, Reader, Refused, Split, SplitEndpoint
+from rekindle.runtime.source_splits import OpenedSource, enumerator_of, open_source, splits_of
+from rekindle.runtime.split_endpoint import Event, NotYet, Reader, Refused, Split, SplitEndpoint
 from rekindle.runtime.split_reader import SourceSpec, data_source
 from rekindle.runtime.store import Store
 
@@ -62,7 +64,7 @@ class _Source:
     id: str
     opened: OpenedSource
     splits: list[bytes]
-    coordinator: SourceCoordinator[int]
+    coordinator: SourceCoordinator[SourceSplit]
     durable: set[int]
     asked: set[int] = field(default_factory=set)
     generations: dict[int, int] = field(default_factory=dict)
@@ -137,12 +139,12 @@ class SourceReads:
         splits = splits_of(opened, self._store, self._layout.splits(stage.name, which))
         settled = self._settled.get((stage.name, which), {})
         taken = {number for numbers in settled.values() for number in numbers}
-        left = [number for number in range(len(splits)) if number not in taken]
-        coordinator: SourceCoordinator[int] = SourceCoordinator(
-            lambda context: AssigningEnumerator(context, InOrder(left)), stage.partitions, concurrent_attempts=True
+        left = {number: split for number, split in enumerate(splits) if number not in taken}
+        coordinator: SourceCoordinator[SourceSplit] = SourceCoordinator(
+            lambda context: enumerator_of(opened, context, left), stage.partitions, concurrent_attempts=True
         )
         for subtask, numbers in settled.items():
-            coordinator.restore(subtask, numbers)
+            coordinator.restore(subtask, [SourceSplit(number) for number in numbers])
         source = _Source(stage.name, which, opened, splits, coordinator, set(settled))
         with self._lock:
             self._sources[stage.name] = source
@@ -158,31 +160,48 @@ class SourceReads:
             newest = source.generations.get(reader.subtask, reader.generation)
             if reader.generation < newest:
                 raise Refused("this attempt has been superseded")
-            if reader.generation > newest:
-                source.coordinator.subtask_reset(reader.subtask)
             source.generations[reader.subtask] = reader.generation
             with self._failing(reader.stage):
+                if reader.generation > newest:
+                    source.coordinator.subtask_reset(reader.subtask)
                 source.coordinator.execution_attempt_ready(reader.subtask, reader.attempt)
                 registration = ReaderRegistration(reader.host)
                 source.coordinator.handle_event_from_operator(reader.subtask, reader.attempt, registration)
 
-    def next(self, reader: Reader, position: int) -> Split | None:
+    def next(self, reader: Reader, position: int) -> Split | Event | None:
         with self._lock:
             source = self._sources[reader.stage]
-            message = self._message(source, reader, position)
-            if isinstance(message, AddSplit):
-                return Split(message.split, source.splits[message.split])
-            if not isinstance(message, NoMoreSplits):
-                raise NotYet
-            if reader.subtask in source.durable:
-                return None
-            if reader.subtask not in source.asked:
-                source.asked.add(reader.subtask)
-                source.coordinator.settle(reader.subtask)
-                splits = source.coordinator.tracker.splits(reader.subtask)
-                self._to_settle.append(SettledSubtask(source.stage, source.id, reader.subtask, splits))
+            match self._message(source, reader, position):
+                case AddSplit(split):
+                    return Split(split.number, source.splits[split.number])
+                case SourceEvent(payload):
+                    return Event(payload)
+                case NoMoreSplits():
+                    if reader.subtask in source.durable:
+                        return None
+                    self._settle(source, reader.subtask)
         self._wake()
         raise NotYet
+
+    def _settle(self, source: _Source, subtask: int) -> None:
+        """Have the journal take what a subtask reads, once."""
+        if subtask in source.asked:
+            return
+        source.asked.add(subtask)
+        tracker = source.coordinator.tracker
+        source.coordinator.settle(subtask)
+        numbers = tuple(split.number for split in tracker.splits(subtask))
+        self._to_settle.append(SettledSubtask(source.stage, source.id, subtask, numbers))
+        subtasks = range(source.coordinator.parallelism)
+        if all(map(tracker.is_complete, subtasks)):
+            read = sorted(split.number for one in subtasks for split in tracker.splits(one))
+            with self._failing(source.stage):
+                _check_each_once(read, len(source.splits))
+
+    def say(self, reader: Reader, event: Any) -> None:
+        with self._lock, self._failing(reader.stage):
+            coordinator = self._sources[reader.stage].coordinator
+            coordinator.handle_event_from_operator(reader.subtask, reader.attempt, SourceEvent(event))
 
     def _message(self, source: _Source, reader: Reader, position: int) -> object:
         """What the reader is told at that place; None where that is not known yet."""
@@ -237,6 +256,17 @@ class SourceReads:
             if self._endpoint is not None:
                 self._endpoint.close()
                 self._endpoint = None
+
+
+def _check_each_once(read: Sequence[int], count: int) -> None:
+    """Raises SourceCoordinatorError where an enumerator has left splits out, or given some to two."""
+    left = sorted(set(range(count)) - set(read))
+    twice = sorted(number for number, times in Counter(read).items() if times > 1)
+    if left or twice:
+        raise SourceCoordinatorError(
+            f"of {count} splits the enumerator has assigned {left or 'none'} to nobody and {twice or 'none'} more than "
+            f"once, and every subtask was told that there are no more"
+        )
 
 
 class _FailsTheJob:

@@ -44,6 +44,13 @@ class Split:
     data: bytes
 
 
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event of the source's own, in JSON types."""
+
+    payload: Any
+
+
 class Refused(Exception):
     """There is nothing for this reader, now or later."""
 
@@ -55,8 +62,12 @@ class Splits(Protocol):
         """A reader is there, or is back."""
         ...
 
-    def next(self, reader: Reader, position: int) -> Split | None:
-        """The split at a place in what the reader is told; None where there are no more, and that is settled."""
+    def next(self, reader: Reader, position: int) -> Split | Event | None:
+        """What is at a place in what the reader is told; None where there are no more splits, and that is settled."""
+        ...
+
+    def say(self, reader: Reader, event: Any) -> None:
+        """A reader sends an event of the source's own."""
         ...
 
     def ended(self, reader: Reader, said: str) -> None:
@@ -78,7 +89,7 @@ class SplitEndpoint:
 
     def __init__(self, host: str, token: str, splits: Splits, port: int = 0) -> None:
         self._token, self._splits = token.encode(), splits
-        self._connections = 0
+        self._heard: dict[tuple[str, int], int] = {}
         self._loop = asyncio.new_event_loop()
         self._waiting: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -122,7 +133,8 @@ class SplitEndpoint:
         self._server.close()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_START_SECONDS / 2)
 
     async def _serve(self, stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -145,7 +157,11 @@ class SplitEndpoint:
             self._splits.register(reader)
             await self._say(writer, {"ok": True})
             while (asked := await self._line(stream, _IDLE_SECONDS)).get("bye") is None:
-                await self._answer(writer, reader, int(asked["next"]))
+                if "event" in asked:
+                    self._hear(reader, int(asked["number"]), asked["event"])
+                    await self._say(writer, {"ok": True})
+                else:
+                    await self._answer(writer, reader, int(asked["next"]))
             self._splits.ended(reader, str(asked["bye"]))
         except Refused as error:
             await self._say(writer, {"refused": str(error)})
@@ -158,30 +174,43 @@ class SplitEndpoint:
         return Reader(str(hello["stage"]), subtask, generation, attempt, str(hello["host"]))
 
     async def _line(self, stream: asyncio.StreamReader, seconds: float) -> dict[str, Any]:
-        line = await asyncio.wait_for(stream.readline(), seconds)
+        async with asyncio.timeout(seconds):
+            line = await stream.readline()
         if not line.endswith(b"\n"):
             raise ConnectionError("the connection has ended")
         return dict(json.loads(line))
+
+    def _hear(self, reader: Reader, number: int, event: Any) -> None:
+        """An event that is sent again, as its answer was lost, is passed over."""
+        key = (reader.stage, reader.attempt)
+        if number >= self._heard.get(key, 0):
+            self._splits.say(reader, event)
+            self._heard[key] = number + 1
 
     async def _answer(self, writer: asyncio.StreamWriter, reader: Reader, position: int) -> None:
         event = asyncio.Event()
         self._waiting.add(event)
         try:
-            split = self._splits.next(reader, position)
+            told = self._splits.next(reader, position)
         except NotYet:
             try:
-                await asyncio.wait_for(event.wait(), _WAIT_SECONDS)
-                split = self._splits.next(reader, position)
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await event.wait()
+                told = self._splits.next(reader, position)
             except (TimeoutError, NotYet):
                 await self._say(writer, {"wait": True})
                 return
         finally:
             self._waiting.discard(event)
-        if split is None:
-            await self._say(writer, {"noMore": True})
-        else:
-            await self._say(writer, {"split": split.number, "bytes": len(split.data)}, split.data)
+        match told:
+            case Split(number, data):
+                await self._say(writer, {"split": number, "bytes": len(data)}, data)
+            case Event(payload):
+                await self._say(writer, {"event": payload})
+            case None:
+                await self._say(writer, {"noMore": True})
 
     async def _say(self, writer: asyncio.StreamWriter, what: dict[str, Any], data: bytes = b"") -> None:
         writer.write(json.dumps(what).encode() + b"\n" + data)
-        await asyncio.wait_for(writer.drain(), _IDLE_SECONDS)
+        async with asyncio.timeout(_IDLE_SECONDS):
+            await writer.drain()

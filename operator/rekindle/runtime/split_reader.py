@@ -13,7 +13,7 @@ import contextlib
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ VERSIONS_PROPERTY = "rekindle.versions"
 _ANSWER_SECONDS = 30.0
 _PATIENCE_SECONDS = 120.0
 _MOST_LINE = 1 << 16
+_MOST_EVENT = 60_000
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,19 @@ def data_source(spec: SourceSpec) -> type[DataSource]:
     return SplitDataSource
 
 
+class SourceReaderContext:
+    """What a reader with a method `start(context)` is given before it reads anything."""
+
+    def __init__(self, client: SplitClient) -> None:
+        self._client = client
+
+    def send_source_event(self, event: Any) -> None:
+        """Send an event to the source's enumerator: a value in JSON types, of 60,000 bytes at most."""
+        if len(json.dumps(event)) > _MOST_EVENT:
+            raise ValueError(f"an event of a source may have {_MOST_EVENT} bytes")
+        self._client.send(event)
+
+
 class _SubtaskReader(DataSourceReader):
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
@@ -85,7 +99,9 @@ class _SubtaskReader(DataSourceReader):
         client = SplitClient(self._spec, subtask, generation, context.taskAttemptId())
         said = "finished"
         try:
-            for number, split in client.splits():
+            if hasattr(reader, "start"):
+                reader.start(SourceReaderContext(client))
+            for number, split in client.splits(getattr(reader, "handle_source_event", None)):
                 yield from _rows(reader, number, self._spec.splits, split)
         except BaseException as error:
             said = f"{type(error).__name__}: {error}"
@@ -129,11 +145,15 @@ class SplitClient:
             "attempt": attempt,
             "host": socket.gethostname(),
         }
+        self._events = 0
         self._connection: socket.socket | None = None
         self._stream: Any = None
 
-    def splits(self) -> Iterator[tuple[int, bytes]]:
+    def splits(self, handle_event: Callable[[Any], None] | None = None) -> Iterator[tuple[int, bytes]]:
         """(number, the split pickled), in order, until there are no more.
+
+        Args:
+            handle_event: gets the events that the enumerator sends, each in its place among the splits.
 
         Raises:
             SplitsRefused: the driver has none for this attempt.
@@ -145,12 +165,22 @@ class SplitClient:
             if "split" in answer:
                 yield int(answer["split"]), split
                 position += 1
+            elif "event" in answer:
+                if handle_event is None:
+                    raise TypeError("the enumerator sends an event, and the reader has no method handle_source_event")
+                handle_event(answer["event"])
+                position += 1
             elif "noMore" in answer:
                 return
             elif time.monotonic() > silent_since + _PATIENCE_SECONDS:
                 raise ConnectionError(f"the driver has had no split to give for {_PATIENCE_SECONDS:g} s")
             if "wait" not in answer:
                 silent_since = time.monotonic()
+
+    def send(self, event: Any) -> None:
+        """Send an event to the enumerator, in JSON types. Raises ConnectionError as `splits`."""
+        self._ask({"event": event, "number": self._events}, time.monotonic())
+        self._events += 1
 
     def close(self, said: str) -> None:
         """Say how it ended, if anybody hears."""

@@ -32,7 +32,7 @@ class Events(Base):
 
 
 class OnlyStreams(DataSource):
-    def streamReader(self, schema: Any) -> Any:
+    def streamReader(self, schema: Any) -> Any:  # noqa: N802
         raise NotImplementedError
 
 
@@ -90,7 +90,7 @@ def test_explain_names_the_source():
 @pytest.mark.parametrize(
     ("source", "problem", "remedy"),
     [
-        ("parquet", "reads 'parquet', which is no class", "for a built-in format declare a function with @pipeline.source"),
+        ("parquet", "reads 'parquet', which is no class", "for a built-in format declare a function"),
         (int, "reads <class 'int'>, which is no class", "give that class itself"),
         (Events({}), "which is no class of the kind", "give that class itself"),
         (DataSource, "reads DataSource, which has no batch reader", "a method reader"),

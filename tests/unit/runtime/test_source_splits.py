@@ -48,7 +48,7 @@ def source(*, splits: Any = (), schema: Any = SCHEMA, reader: Any = None) -> typ
 
 
 def opened(splits: Any) -> OpenedSource:
-    return OpenedSource("numbers", SCHEMA, Reader(splits), b"")
+    return OpenedSource("numbers", None, SCHEMA, Reader(splits), b"")
 
 
 @pytest.fixture
@@ -124,7 +124,9 @@ def test_a_schema_that_is_given_counts_and_options_have_no_case():
     assert seen == [("/in", SCHEMA)]
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"{}" + data, lambda data: data + b"x"])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"{}" + data, lambda data: data + b"x"]
+)
 def test_splits_that_are_damaged_are_refused(store, damage):
     splits_of(opened([InputPartition(1)]), store, "splits")
     store.replace("splits", damage(store.get("splits")))

@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rekindle.core.ranges import expanded, runs_of
-from rekindle.pipeline import FileSink, Pipeline
+from rekindle.core.splits import InOrder
+from rekindle.pipeline import FileSink, Pipeline, SourceSplit, SplitEnumeratorContext
 from rekindle.pipeline.graph import PipelineGraph
-from rekindle.runtime import sources as sources_module
 from rekindle.runtime import split_endpoint, split_reader
 from rekindle.runtime.errors import PipelineFailed
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.sources import Settled, SettledSubtask, SourceReads
 from rekindle.runtime.split_reader import SplitClient, SplitsRefused
 from rekindle.runtime.store import Store
-
 
 asked: list[str] = []
 """A word for each time that a source was asked for its splits."""
@@ -52,9 +51,9 @@ class LettersReader(DataSourceReader):
         yield (partition.value,)
 
 
-def letters_graph() -> PipelineGraph:
+def letters_graph(source: type[DataSource] = Letters) -> PipelineGraph:
     pipeline = Pipeline("letters")
-    pipeline.read("letters", Letters, partitions=2)
+    pipeline.read("letters", source, partitions=2)
 
     @pipeline.sink(FileSink("/out"))
     def out(letters: Any) -> Any:
@@ -66,7 +65,7 @@ def letters_graph() -> PipelineGraph:
 class Driver:
     """The reads of a driver, with a thread that takes what is to be settled into a journal while `writes` is set."""
 
-    def __init__(self, folder: Path, settled: Settled | None = None) -> None:
+    def __init__(self, folder: Path, settled: Settled | None = None, source: type[DataSource] = Letters) -> None:
         self.store = Store.at(folder).prepare()
         self.journal: list[SettledSubtask] = []
         self.failure: PipelineFailed | None = None
@@ -77,7 +76,7 @@ class Driver:
         )
         self.thread = threading.Thread(target=self.master, daemon=True)
         self.thread.start()
-        self.spec, _ = self.reads.spec(letters_graph().stage("letters"))
+        self.spec, _ = self.reads.spec(letters_graph(source).stage("letters"))
 
     def master(self) -> None:
         """What the job master does when it is woken."""
@@ -198,7 +197,7 @@ def test_an_enumerator_that_raises_fails_the_job(driver, monkeypatch):
     def broken(*_: object) -> None:
         raise RuntimeError("no more luck")
 
-    monkeypatch.setattr(sources_module.InOrder, "next_input_split", broken)
+    monkeypatch.setattr(InOrder, "next_input_split", broken)
     with pytest.raises(SplitsRefused, match="the enumerator of letters has failed"):
         next(driver.client(0, 1).splits())
     driver.thread.join(10)
@@ -220,13 +219,22 @@ class TestStrangers:
                 return b""
 
     def hello(self, driver: Driver, **other: object) -> bytes:
-        said = {"token": driver.spec.token, "stage": "letters", "subtask": 0, "generation": 1, "attempt": 7, "host": "x"}
+        said = {
+            "token": driver.spec.token,
+            "stage": "letters",
+            "subtask": 0,
+            "generation": 1,
+            "attempt": 7,
+            "host": "x",
+        }
         return json.dumps({**said, **other}).encode() + b"\n"
 
     def test_one_that_is_known_is_welcome(self, driver):
         assert self.say(driver, self.hello(driver)) == b'{"ok": true}\n'
 
-    @pytest.mark.parametrize("other", [{"token": "guess"}, {"token": None}, {"subtask": "x"}, {"attempt": None}], ids=str)
+    @pytest.mark.parametrize(
+        "other", [{"token": "guess"}, {"token": None}, {"subtask": "x"}, {"attempt": None}], ids=str
+    )
     def test_without_the_token_or_a_number_nothing_is_said(self, driver, other):
         assert self.say(driver, self.hello(driver, **other), b'{"next": 0}\n') == b""
         assert driver.letters(driver.client(0, 1).splits()) == "abcd"
@@ -236,7 +244,8 @@ class TestStrangers:
         assert b"there is no subtask" in self.say(driver, self.hello(driver, **other))
 
     @pytest.mark.parametrize(
-        "junk", [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"x" * 200_000, b'{"next": []}\n', b'{"next": "1e9"}\n', b"{}\n"]
+        "junk",
+        [b"\n", b"GET / HTTP/1.1\r\n\r\n", b"[]\n", b"x" * 200_000, b'{"next": []}\n', b'{"next": "1e9"}\n', b"{}\n"],
     )
     @pytest.mark.parametrize("known", [False, True])
     def test_junk_changes_nothing(self, driver, junk, known):
@@ -259,3 +268,125 @@ class TestStrangers:
         assert self.say(driver, self.hello(driver)) == b""
         client.close("finished")
         assert driver.letters(driver.client(0, 2).splits()) == "abcd"
+
+
+class Told:
+    """An enumerator that gives vowels to subtask 0 and the rest to subtask 1, and answers what readers say."""
+
+    def __init__(self, context: SplitEnumeratorContext[SourceSplit], splits: Sequence[SourceSplit]) -> None:
+        self.context, self.splits = context, splits
+        self.heard: list[tuple[int, int, Any]] = []
+
+    def is_vowel(self, split: SourceSplit) -> bool:
+        return split.partition.value in "aeiou"
+
+    def add_reader(self, subtask: int) -> None:
+        mine = [split for split in self.splits if self.is_vowel(split) == (subtask == 0)]
+        self.splits = [split for split in self.splits if split not in mine]
+        self.context.assign_splits({subtask: mine})
+
+    def handle_split_request(self, subtask: int, host: str) -> None:
+        self.context.signal_no_more_splits(subtask)
+
+    def add_splits_back(self, splits: Sequence[SourceSplit], subtask: int) -> None:
+        self.splits = [*splits, *self.splits]
+
+    def handle_attempt_source_event(self, subtask: int, attempt: int, event: Any) -> None:
+        self.heard.append((subtask, attempt, event))
+        self.context.send_event_to_source_reader(subtask, {"heard": event}, attempt=attempt)
+
+
+class ByVowel(Letters):
+    made: ClassVar[list[Told]] = []
+
+    def split_enumerator(self, context: SplitEnumeratorContext[SourceSplit], splits: Sequence[SourceSplit]) -> Told:
+        ByVowel.made.append(Told(context, splits))
+        return ByVowel.made[-1]
+
+
+class Backwards(Letters):
+    def split_assigner(self, splits: Sequence[SourceSplit]) -> InOrder[SourceSplit]:
+        return InOrder(sorted(splits, key=lambda split: str(split.partition.value), reverse=True))
+
+
+class Forgetful(Letters):
+    def split_assigner(self, splits: Sequence[SourceSplit]) -> InOrder[SourceSplit]:
+        return InOrder(splits[:-1])
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
+    asked.clear()
+    drivers: list[Driver] = []
+
+    def make(source: type[DataSource], settled: Settled | None = None) -> Driver:
+        drivers.append(Driver(tmp_path / "store", settled, source))
+        return drivers[-1]
+
+    yield make
+    for driver in drivers:
+        driver.close()
+
+
+@pytest.mark.requirement("S4-5")
+def test_a_source_may_hand_out_its_splits_in_an_order_of_its_own(made):
+    driver = made(Backwards)
+    assert driver.letters(driver.client(0, 1).splits()) == "dcba"
+
+
+@pytest.mark.requirement("S4-22", "S4-23", "S4-24")
+def test_a_source_may_decide_who_reads_what_and_talk_with_its_readers(made):
+    driver = made(ByVowel)
+    client, copy, said = driver.client(0, 1), driver.client(0, 2), list[Any]()
+    client.send("hello")
+    assert driver.letters(client.splits(said.append)) == "a"
+    assert driver.letters(copy.splits()) == "a"
+    assert driver.letters(driver.client(1, 3).splits()) == "bcd"
+    assert (ByVowel.made[-1].heard, said) == ([(0, 1, "hello")], [{"heard": "hello"}])
+
+
+def test_an_event_that_is_sent_again_is_heard_once(made):
+    driver = made(ByVowel)
+    client = driver.client(0, 1)
+    client.send("one")
+    client._hang_up()
+    client._events = 0  # its answer was lost
+    client.send("one")
+    client.send("two")
+    assert [event for _, _, event in ByVowel.made[-1].heard] == ["one", "two"]
+
+
+def test_an_event_for_a_reader_that_knows_none_is_an_error(made):
+    driver = made(ByVowel)
+    client = driver.client(0, 1)
+    client.send("hello")
+    with pytest.raises(TypeError, match="no method handle_source_event"):
+        list(client.splits())
+
+
+@pytest.mark.requirement("S4-11", "S4-23")
+def test_an_event_for_an_enumerator_that_knows_none_fails_the_job(made):
+    driver = made(Letters)
+    with pytest.raises(SplitsRefused):
+        driver.client(0, 1).send("hello")
+    driver.thread.join(10)
+    assert "AssigningEnumerator has no method handle_attempt_source_event" in str(driver.failure)
+
+
+def test_an_enumerator_that_leaves_splits_out_fails_the_job(made):
+    driver = made(Forgetful)
+    driver.letters(driver.client(0, 1).splits())
+    with pytest.raises(SplitsRefused):
+        list(driver.client(1, 2).splits())
+    driver.thread.join(10)
+    assert "of 4 splits the enumerator has assigned [3] to nobody" in str(driver.failure)
+
+
+def test_an_enumerator_under_the_next_driver_has_what_is_left(made):
+    driver = made(ByVowel)
+    assert driver.letters(driver.client(1, 1).splits()) == "bcd"
+    driver.close()
+    second = made(ByVowel, driver.settled())
+    assert [split.partition.value for split in ByVowel.made[-1].splits] == ["a"]
+    assert second.letters(second.client(1, 7).splits()) == "bcd"
+    assert second.letters(second.client(0, 8).splits()) == "a"
