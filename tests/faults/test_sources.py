@@ -1,0 +1,59 @@
+"""A source that is read by splits, on several nodes: who is slow reads fewer, and who is lost costs what it had."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.faults.harness import Application
+
+PROGRAM = "../../cluster/apps/splits.py"
+ROWS = 10
+
+
+def ticks(
+    folder: Path, splits: int, seconds: float, long: float, how: str, speculation: str = "baselineLowerBound: 5s"
+):
+    return Application(folder, PROGRAM, "3", str(splits), str(seconds), str(long), how, speculation=speculation)
+
+
+def is_right(application: Application, splits: int) -> bool:
+    """Whether each number is there once."""
+    return sorted(application.published("select n from {sink}")) == [(n,) for n in range(ROWS * splits)]
+
+
+def shares(application: Application) -> list[int]:
+    """How many splits each task has read."""
+    counted = application.published("select count(distinct split) from {sink} group by task")
+    return sorted(int(count) for (count,) in counted)
+
+
+@pytest.mark.requirement("S4-4", "S4-16", "S4-31")
+def test_a_killed_driver_costs_what_was_being_read(tmp_path):
+    """Two subtasks are stored when it is killed. Asked again, the source would name its splits in another order."""
+    application = ticks(tmp_path, 30, 0.2, 12.0, "sleep")
+    outcome = application.run("kill-driver@stage=ticks,fraction=0.6")
+    assert outcome.code == 0, outcome.err
+    assert outcome.report["drivers"] == 2
+    assert outcome.restarted() == {"ticks": 1}
+    assert is_right(application, 30)
+
+
+@pytest.mark.requirement("S4-30", "S4-31")
+def test_a_killed_executor_costs_what_its_subtask_had_read(tmp_path):
+    application = ticks(tmp_path, 30, 0.3, 6.0, "sleep")
+    outcome = application.run("kill-executor:node=2@stage=ticks")
+    assert outcome.code == 0, outcome.err
+    assert is_right(application, 30)
+
+
+@pytest.mark.requirement("S4-1", "S4-4", "S4-17", "S4-18")
+def test_a_slow_node_reads_fewer_splits_and_a_copy_reads_the_same_elsewhere(tmp_path):
+    application = ticks(tmp_path, 40, 0.5, 0.5, "burn", "baselineLowerBound: 3s")
+    outcome = application.run("slow-node:node=1,factor=0.05@stage=ticks", options=("--hold-cores", "0.6"))
+    assert outcome.code == 0, outcome.err
+    assert is_right(application, 40)
+    assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}
+    assert outcome.stage("ticks")["speculativeEffective"] == 1, outcome.err
+    assert shares(application)[0] < 40 / 3 / 2
