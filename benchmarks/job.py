@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from pyspark.sql import SparkSession
 
 import rekindle
+from benchmarks.sources import ticks
 from benchmarks.tpch import peers, pipeline, scores
 
 Job = Callable[[SparkSession, Path], object]
@@ -32,6 +33,10 @@ JOBS: dict[tuple[str, str], Job] = {
     ("profits", "plain"): lambda spark, folder: peers.profits_plain(spark),
     ("scores", "rekindle"): lambda spark, folder: scores.pipeline.run(spark),
     ("scores", "plain"): lambda spark, folder: peers.scores_plain(spark),
+    ("ticks-even", "rekindle"): lambda spark, folder: ticks.pipeline("even").run(spark),
+    ("ticks-even", "plain"): lambda spark, folder: ticks.plain(spark, "even"),
+    ("ticks-skewed", "rekindle"): lambda spark, folder: ticks.pipeline("skewed").run(spark),
+    ("ticks-skewed", "plain"): lambda spark, folder: ticks.plain(spark, "skewed"),
 }
 
 

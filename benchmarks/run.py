@@ -30,7 +30,7 @@ import psutil
 
 from benchmarks.bench import Bench, Settings
 from benchmarks.results import ResultsFile, Run
-from benchmarks.scenarios import killed_driver, no_fault, slow_node
+from benchmarks.scenarios import killed_driver, no_fault, slow_node, splits
 from rekindle.local.watchdog import Watchdog
 
 CACHE = Path(__file__).resolve().parents[1] / ".build" / "bench"
@@ -51,7 +51,7 @@ class Scenario(Protocol):
         """Markdown of what was found."""
 
 
-SCENARIOS: dict[str, Scenario] = {one.NAME: one for one in (no_fault, slow_node, killed_driver)}
+SCENARIOS: dict[str, Scenario] = {one.NAME: one for one in (no_fault, slow_node, killed_driver, splits)}
 
 
 def make_parser() -> argparse.ArgumentParser:

@@ -39,6 +39,9 @@ DRIVER_TAKEOVER = f"{CONF_PREFIX}driver.takeover"
 DRIVER_ERROR = f"{CONF_PREFIX}driver.error"
 """The file to which a driver writes the error that ends it, for who started it."""
 
+SPLITS_PORT = f"{CONF_PREFIX}driver.splitsPort"
+"""The port on which a driver hands out splits of sources; one that is free where it is not said."""
+
 EXPLAIN = f"{CONF_PREFIX}explain"
 """A form of explanation: the pipeline is explained, and not run."""
 

@@ -39,7 +39,7 @@ from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.operator_exchange import OperatorExchange
 from rekindle.runtime.publish import check_target, check_targets_apart, publish, sink_of
 from rekindle.runtime.scheduler import Scheduler
-from rekindle.runtime.sources import SourceReads
+from rekindle.runtime.sources import SourceReads, listens_on
 from rekindle.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -81,7 +81,12 @@ class JobMaster:
         facts = run.facts
         wake = threading.Event()
         self._sources = SourceReads(
-            facts.fingerprints, run.store, run.layout, facts.settled, scheduler.hosts(), wake.set
+            facts.fingerprints,
+            run.store,
+            run.layout,
+            facts.settled,
+            *listens_on(dict(spark.sparkContext.getConf().getAll())),
+            wake.set,
         )
         inputs = InputReader(graph, spark, run.store, scheduler, self._sources)
         schemas, plans = dict(facts.schemas), dict(facts.plans)

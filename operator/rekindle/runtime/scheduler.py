@@ -130,12 +130,6 @@ class Scheduler:
 
         self._hosts: dict[str, str] = {}
 
-    def hosts(self) -> tuple[str, str]:
-        """(where the driver listens, what executors call that)"""
-        conf = self.context.getConf()
-        host = str(conf.get("spark.driver.host", "127.0.0.1"))
-        return str(conf.get("spark.driver.bindAddress", host)), host
-
     def int_array(self, values: Sequence[int]) -> Any:
         """A Java array of these. Each element of its own is a call to Java, a range of thousands is two."""
         if values and list(values) == list(range(values[0], values[-1] + 1)):

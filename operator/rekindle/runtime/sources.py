@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rekindle.api.settings import SPLITS_PORT
 from rekindle.core.source_coordinator import (
     AddSplit,
     AttemptNotRunning,
@@ -31,7 +32,7 @@ from rekindle.pipeline.distribution import Assigned
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.errors import EnvironmentProblem, PipelineFailed, PipelineMisuse
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.source_splits import OpenedSource, enumerator_of, open_source, splits_of
 from rekindle.runtime.split_endpoint import Event, NotYet, Reader, Refused, Split, SplitEndpoint
@@ -44,6 +45,17 @@ if TYPE_CHECKING:
 
 Settled = Mapping[tuple[str, str], Mapping[int, Sequence[int]]]
 """[(stage, which of its sources) -> subtask -> numbers of the splits that it reads, in order]"""
+
+
+def listens_on(conf: Mapping[str, str]) -> tuple[tuple[str, int], str]:
+    """((host, port) of the driver for readers, what executors call that host), by Spark's settings; port 0 is any.
+
+    Raises PipelineMisuse for a port that is none.
+    """
+    host, port = conf.get("spark.driver.host", "127.0.0.1"), conf.get(SPLITS_PORT, "0")
+    if not port.isdecimal() or int(port) > 65535:
+        raise PipelineMisuse(f"{SPLITS_PORT}={port} is no port", remedy="name one from 1 to 65535, or leave it out")
+    return (conf.get("spark.driver.bindAddress", host), int(port)), host
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +88,8 @@ class SourceReads:
     Args:
         fingerprints: [stage -> that of its code]: what was settled counts for the source as it was then.
         settled: what earlier drivers have settled.
-        hosts: (where to listen, what executors call that).
+        listens_on: (host, port) of the driver; port 0 is any that is free.
+        called: what executors call that host.
         wake: called when there is something for the journal.
     """
 
@@ -86,11 +99,12 @@ class SourceReads:
         store: Store,
         layout: RunLayout,
         settled: Settled,
-        hosts: tuple[str, str],
+        listens_on: tuple[str, int],
+        called: str,
         wake: Callable[[], None],
     ) -> None:
         self._fingerprints, self._store, self._layout, self._settled = fingerprints, store, layout, settled
-        self._hosts, self._wake = hosts, wake
+        self._listens_on, self._called, self._wake = listens_on, called, wake
         self._lock, self._opening = threading.Lock(), threading.Lock()
         self._sources: dict[str, _Source] = {}
         self._endpoint: SplitEndpoint | None = None
@@ -119,10 +133,10 @@ class SourceReads:
         with self._opening:
             source = self._sources.get(stage.name) or self._open(stage)
             if self._endpoint is None:
-                self._endpoint = SplitEndpoint(self._hosts[0], self._token, self)
+                self._endpoint = self._listen()
         is_own = stage.exchange is ExchangeMode.BLOCKING and isinstance(stage.distribution, Assigned)
         spec = SourceSpec(
-            address=(self._hosts[1], self._endpoint.port),
+            address=(self._called, self._endpoint.port),
             token=self._token,
             stage=stage.name,
             subtasks=stage.partitions,
@@ -131,6 +145,16 @@ class SourceReads:
             splits=len(source.splits),
         )
         return spec, source.opened.schema
+
+    def _listen(self) -> SplitEndpoint:
+        host, port = self._listens_on
+        try:
+            return SplitEndpoint(host, self._token, self, port)
+        except OSError as error:
+            raise EnvironmentProblem(
+                f"the driver cannot listen on {host}:{port} for readers of splits: {error}",
+                remedy=f"name another port ({SPLITS_PORT}), or an address of this machine (spark.driver.bindAddress)",
+            ) from error
 
     def _open(self, stage: Stage) -> _Source:
         assert stage.source is not None

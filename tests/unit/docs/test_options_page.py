@@ -71,6 +71,19 @@ def test_the_options_of_the_decorators(role):
     assert shown == real
 
 
+def test_the_options_of_a_read():
+    shown = {
+        name: cells[0].strip("`").strip('"') for name, cells in rows("`pipeline.read(name, source, *, …)`").items()
+    }
+    resolved = {
+        "options": "none",
+        "schema": "what the source says",
+        "partition_by": "none",
+        "partitions": "default_partitions",
+    }
+    assert shown == {name: resolved.get(name, str(value)) for name, value in defaults(Pipeline.read).items()}
+
+
 def test_the_options_of_a_pipeline_and_a_file_sink():
     assert rows("`Pipeline(name, *, default_partitions=8)`")["default_partitions"][0] == "`8`"
     assert defaults(Pipeline.__init__) == {"default_partitions": 8}

@@ -18,9 +18,9 @@ from rekindle.core.splits import InOrder
 from rekindle.pipeline import FileSink, Pipeline, SourceSplit, SplitEnumeratorContext
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime import split_endpoint, split_reader
-from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.errors import EnvironmentProblem, PipelineFailed, PipelineMisuse
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.sources import Settled, SettledSubtask, SourceReads
+from rekindle.runtime.sources import Settled, SettledSubtask, SourceReads, listens_on
 from rekindle.runtime.split_reader import SplitClient, SplitsRefused
 from rekindle.runtime.store import Store
 
@@ -72,7 +72,7 @@ class Driver:
         self.wake, self.writes, self.over = threading.Event(), threading.Event(), threading.Event()
         self.writes.set()
         self.reads = SourceReads(
-            {"letters": "f" * 64}, self.store, RunLayout(1), settled or {}, ("127.0.0.1", "127.0.0.1"), self.wake.set
+            {"letters": "f" * 64}, self.store, RunLayout(1), settled or {}, ("127.0.0.1", 0), "127.0.0.1", self.wake.set
         )
         self.thread = threading.Thread(target=self.master, daemon=True)
         self.thread.start()
@@ -390,3 +390,42 @@ def test_an_enumerator_under_the_next_driver_has_what_is_left(made):
     assert [split.partition.value for split in ByVowel.made[-1].splits] == ["a"]
     assert second.letters(second.client(1, 7).splits()) == "bcd"
     assert second.letters(second.client(0, 8).splits()) == "a"
+
+
+@pytest.mark.parametrize(
+    ("conf", "found"),
+    [
+        ({}, (("127.0.0.1", 0), "127.0.0.1")),
+        ({"spark.driver.host": "driver.jobs.svc"}, (("driver.jobs.svc", 0), "driver.jobs.svc")),
+        (
+            {
+                "spark.driver.host": "driver.jobs.svc",
+                "spark.driver.bindAddress": "10.0.0.7",
+                "spark.rekindle.driver.splitsPort": "7099",
+            },
+            (("10.0.0.7", 7099), "driver.jobs.svc"),
+        ),
+    ],
+)
+def test_the_driver_listens_where_spark_does(conf, found):
+    assert listens_on(conf) == found
+
+
+@pytest.mark.parametrize("port", ["x", "-1", "65536", ""])
+def test_a_port_that_is_none_is_refused(port):
+    with pytest.raises(PipelineMisuse, match="is no port"):
+        listens_on({"spark.rekindle.driver.splitsPort": port})
+
+
+def test_a_port_that_is_taken_is_told_with_the_remedy(driver, tmp_path):
+    reads = SourceReads(
+        {"letters": "f" * 64},
+        driver.store,
+        RunLayout(1),
+        {},
+        driver.spec.address,
+        "127.0.0.1",
+        threading.Event().set,
+    )
+    with pytest.raises(EnvironmentProblem, match=r"(?s)cannot listen on 127.*splitsPort"):
+        reads.spec(letters_graph().stage("letters"))
