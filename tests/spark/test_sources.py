@@ -169,3 +169,19 @@ def test_a_source_that_raises_when_it_is_asked_for_splits_is_told_as_any_stage(s
 
 def reading(numbers: DataFrame) -> DataFrame:
     return numbers
+
+
+@pytest.mark.requirement("S4-2")
+def test_a_function_reads_each_of_its_splits(spark, tmp_path):
+    pipeline = Pipeline("squares")
+
+    @pipeline.source_function("n BIGINT, of BIGINT", splits=5, partitions=2, side_effects=False)
+    def squares(split: int, splits: int) -> list[tuple[int, int]]:
+        return [(split * split, splits)]
+
+    @pipeline.sink(FileSink(str(tmp_path / "out")))
+    def out(squares: DataFrame) -> DataFrame:
+        return squares
+
+    pipeline.run(spark, store=tmp_path / "store")
+    assert sorted(spark.read.parquet(str(tmp_path / "out")).collect()) == [(n * n, 5) for n in range(5)]

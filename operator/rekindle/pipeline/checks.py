@@ -6,10 +6,10 @@ import inspect
 import keyword
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
-from typing import get_args
+from typing import Any, get_args
 
 from rekindle.pipeline.annotations import wrong_hints
-from rekindle.pipeline.declaration import Declaration, Role
+from rekindle.pipeline.declaration import Declaration, Role, signature
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.sinks import FileSink, SaveMode, Sink, SinkFormat
 from rekindle.pipeline.stage import SPARK_PARAMETER
@@ -205,6 +205,9 @@ def check_source(declared: Declaration) -> None:
     read = declared.options.source
     if read is None:
         return
+    if read.reads is not None:
+        _check_source_function(declared, read.reads, read.splits)
+        return
     source = read.source
     if not isinstance(source, type) or not any(_is_data_source(base) for base in source.__mro__):
         hint = "for a built-in format" if isinstance(source, str) else "for anything else"
@@ -217,6 +220,20 @@ def check_source(declared: Declaration) -> None:
             f"reads {source.__name__}, which has no batch reader",
             "a pipeline reads bounded data: give the class a method reader(schema)",
         )
+
+
+def _check_source_function(declared: Declaration, function: Any, splits: Any) -> None:
+    if not is_count(splits):
+        raise declared.error(f"has splits={splits!r}", "splits is a whole number of at least 1")
+    if not inspect.isfunction(inspect.unwrap(function)):
+        raise declared.error(f"is a {type(function).__name__}", "decorate a function of (split, splits)")
+    try:
+        signature(function).bind(0, 1)
+    except TypeError:
+        raise declared.error(
+            f"has the parameters {signature(function)}",
+            "write a function of two: the number of a split, and of how many",
+        ) from None
 
 
 def _is_data_source(cls: type) -> bool:

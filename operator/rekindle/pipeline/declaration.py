@@ -73,9 +73,11 @@ class Declaration:
     @property
     def location(self) -> str:
         """File and line of the function, for messages."""
-        if self.options.source is not None:
-            return f"DataSource {self.options.source.name}"
-        code = getattr(inspect.unwrap(self.fn), "__code__", None)
+        source = self.options.source
+        if source is not None and source.reads is None:
+            return f"DataSource {source.name}"
+        function = self.fn if source is None or source.reads is None else source.reads
+        code = getattr(inspect.unwrap(function), "__code__", None)
         return f"{basename(code.co_filename)} line {code.co_firstlineno}" if code else "no function"
 
     def error(self, problem: str, remedy: str) -> PipelineError:

@@ -33,6 +33,8 @@ def why_not_speculated(graph: PipelineGraph, stage: Stage, options: SpeculationO
 def _why_not(stage: Stage, options: SpeculationOptions) -> str | None:
     if not stage.speculation:
         return "the stage says speculation=False"
+    if stage.source is not None and stage.source.side_effects:
+        return "its function may have side effects: it does not say side_effects=False"
     if stage.is_source and options.source_enabled is False:
         return "it is a source and speculation.sourceEnabled is false"
     if stage.sink and not options.sink_enabled:

@@ -70,6 +70,8 @@ def _sink(sink: Sink | None) -> str:
 def _source(source: DataSourceRead) -> Iterator[str]:
     yield f"source {source.source.__module__}.{source.source.__qualname__}"
     yield f"options {sorted(source.options.items())} schema {source.schema!r}"
+    if source.reads is not None:
+        yield from _Walk().whole(source.reads)
     for cls in source.source.__mro__:
         if cls.__module__ == source.source.__module__:
             yield from _Walk().whole(cls)

@@ -36,7 +36,7 @@ from rekindle.pipeline.declaration import Declaration, Options, Role
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.sinks import FileSink, Sink
-from rekindle.pipeline.sources import DataSourceRead
+from rekindle.pipeline.sources import DataSourceRead, function_source
 from rekindle.pipeline.stage import StageFunction
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rekindle.runtime.result import RunResult
 
 F = TypeVar("F", bound=StageFunction)
+G = TypeVar("G", bound=Callable[..., Any])
 
 DEFAULT_PARTITIONS = 8
 
@@ -216,6 +217,54 @@ class Pipeline:
             source=read,
         )
         self._declarations.append(Declaration(Role.SOURCE, read.function(), name, declared))
+
+    def source_function(
+        self,
+        schema: str | StructType,
+        /,
+        *,
+        splits: int,
+        side_effects: bool = True,
+        partitions: int | None = None,
+        partition_by: str | Sequence[str] | None = None,
+        exchange: str | ExchangeMode = ExchangeMode.BLOCKING,
+        deterministic: bool | None = None,
+        speculation: bool = True,
+        name: str | None = None,
+    ) -> Callable[[G], G]:
+        """Declare a source that is a function which reads by itself: `fn(split, splits)` gives the rows of one split.
+
+            @pipeline.source_function("id BIGINT, name STRING", splits=100, side_effects=False)
+            def users(split: int, splits: int) -> Iterator[tuple]:
+                yield from fetch(f"{URL}/users?page={split}&of={splits}")
+
+        It runs on executors, once for each split, and again where a task fails or a result is lost.
+
+        Args:
+            schema: of the rows.
+            splits: how many there are, numbered from 0.
+            side_effects: False promises that reading changes nothing, so that two attempts may read at the same time;
+                without that promise the source is not copied.
+            partitions: as of `read`, like what follows.
+            name: of the stage; the function's name unless given.
+        """
+
+        def declare(function: G) -> G:
+            given = name if name is not None else getattr(function, "__name__", type(function).__name__)
+            made = function_source(function, given, splits)
+            read = DataSourceRead(made, {}, schema, function, splits, side_effects)
+            declared = Options(
+                partition_by=_names(partition_by),
+                partitions=partitions,
+                exchange=exchange,
+                deterministic=deterministic,
+                speculation=speculation,
+                source=read,
+            )
+            self._declarations.append(Declaration(Role.SOURCE, read.function(), given, declared))
+            return function
+
+        return declare
 
     def sink(
         self,

@@ -7,7 +7,7 @@ Splits whose partition has an attribute `hosts` are read there rather than elsew
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -56,11 +56,17 @@ class DataSourceRead:
         source: the class.
         options: as of `spark.read.options`.
         schema: of the rows, as of `spark.read.schema`; the source's own where None.
+        reads: the user's function, where the class was made of one.
+        splits: and how many it says there are.
+        side_effects: whether reading may change anything, so that it must not be done twice at a time.
     """
 
     source: Any
     options: Mapping[str, str] = field(default_factory=dict)
     schema: Any = None
+    reads: Callable[..., Iterator[Any]] | None = None
+    splits: Any = None
+    side_effects: bool = False
 
     @property
     def name(self) -> str:
@@ -80,3 +86,25 @@ class DataSourceRead:
 
         read.__doc__ = f"DataSource {self.name}"
         return read
+
+
+def function_source(fn: Callable[..., Iterator[Any]], name: str, splits: int) -> type:
+    """A DataSource of `splits` splits, each of which is read by a call of `fn(split, splits)`."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    class Reader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(split) for split in range(splits)]
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            return iter(fn(partition.value, splits))
+
+    class FunctionSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return name
+
+        def reader(self, schema: Any) -> DataSourceReader:
+            return Reader()
+
+    return FunctionSource

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -138,3 +139,67 @@ def test_a_source_is_another_when_its_class_options_or_schema_change():
     assert len(set(known)) == len(known)
     assert fingerprint(options={"path": "/in"}) == known[2]
     assert fingerprint(Events) == known[0]
+
+
+def written(function: Any, **options: Any) -> Pipeline:
+    pipeline = Pipeline("users")
+    pipeline.source_function("id BIGINT", splits=4, **options)(function)
+
+    @pipeline.sink(FileSink("/out"))
+    def out(users: Any) -> Any:
+        return users
+
+    return pipeline
+
+
+def users(split: int, splits: int) -> Iterator[tuple[int]]:
+    yield (split,)
+
+
+@pytest.mark.requirement("S4-2", "S4-35", "S5-9", "S5-11")
+def test_a_function_that_reads_by_itself_is_copied_only_where_it_promises_to_change_nothing():
+    def copies(**options: Any) -> bool:
+        return to_job_graph(written(users, **options).build(), ON).vertex("users").speculative
+
+    assert copies(side_effects=False)
+    assert not copies()
+    assert not copies(side_effects=False, speculation=False)
+    assert "may have side effects: it does not say side_effects=False" in explain(written(users).build(), ON)
+
+
+def of_three(split: int, splits: int, more: int) -> list[tuple[int]]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("function", "splits", "problem"),
+    [
+        (lambda: iter(()), 4, "has the parameters ()"),
+        (of_three, 4, "has the parameters (split, splits, more)"),
+        ("users", 4, "is a str"),
+        (users, 0, "has splits=0"),
+        (users, "4", "has splits='4'"),
+    ],
+    ids=str,
+)
+def test_a_function_that_cannot_be_called_for_its_splits_is_refused(function, splits, problem):
+    pipeline = Pipeline("users")
+    pipeline.source_function("id BIGINT", splits=splits, name="users")(function)
+    with pytest.raises(PipelineError) as refused:
+        pipeline.build()
+    assert problem in str(refused.value)
+
+
+def test_a_source_function_is_another_when_its_code_or_its_splits_change():
+    def others(split: int, splits: int) -> Iterator[tuple[int]]:
+        yield (splits - split,)
+
+    def fingerprint(function: Any, **options: Any) -> str:
+        return stage_fingerprint(written(function, name="users", **options).build(), "users")
+
+    assert fingerprint(users) == fingerprint(users)
+    assert fingerprint(users) != fingerprint(others)
+    more = Pipeline("users")
+    more.source_function("id BIGINT", splits=5)(users)
+    more.sink(FileSink("/out"), name="out")(lambda users: users)
+    assert stage_fingerprint(more.build(), "users") != fingerprint(users)
