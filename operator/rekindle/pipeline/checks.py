@@ -231,7 +231,7 @@ def _check_source_function(declared: Declaration, function: Any, splits: Any) ->
         signature(function).bind(0, 1)
     except TypeError:
         raise declared.error(
-            f"has the parameters {signature(function)}",
+            f"has the parameters ({', '.join(signature(function).parameters)})",
             "write a function of two: the number of a split, and of how many",
         ) from None
 
