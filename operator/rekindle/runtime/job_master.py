@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -188,7 +189,7 @@ class JobMaster:
         self.state.open_run.lease.check()
         now = time.time()
         looked = woken or time.monotonic() >= self._next_look or self._observer.news()
-        self._settle_splits()
+        self._note_sources()
         if looked:
             self._next_look = time.monotonic() + min(LOOK_SECONDS, self._check_interval)
             self._look(now)
@@ -214,8 +215,10 @@ class JobMaster:
         for run in list(self.state.runs.values()):
             self._observer.see_stage(run, now)
 
-    def _settle_splits(self) -> None:
+    def _note_sources(self) -> None:
         """Put into the journal what subtasks of sources read; their readers are told the end when it is there."""
+        for source in self._sources.opened():
+            self.state.note("SourceOpened", **asdict(source))
         found = list(self._sources.to_settle())
         for one in found:
             self.state.note(

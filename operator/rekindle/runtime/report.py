@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.core import events as ev
+from rekindle.core.ranges import expanded
 from rekindle.runtime.journal import Record, read_run
 from rekindle.runtime.manifest import combine_digests
 from rekindle.runtime.store import Store
@@ -117,6 +118,26 @@ class _Stage:
         return sum(max(0, attempts - copies[partition] - 1) for partition, attempts in self.attempts.items())
 
 
+@dataclass
+class _Source:
+    """A source that is read by splits. `settled`: [subtask -> how many splits it reads, for good]."""
+
+    stage: str
+    id: str
+    subtasks: int
+    splits: int
+    settled: dict[int, int] = field(default_factory=dict)
+
+    def report(self) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "subtasks": self.subtasks,
+            "splits": self.splits,
+            "settled": sum(self.settled.values()),
+            "most": max(self.settled.values(), default=0),
+        }
+
+
 class ReportFold:
     """Folds a journal's records, in order, into a report; `report` may be asked at any time."""
 
@@ -131,6 +152,7 @@ class ReportFold:
         self._task_seconds = 0.0
         self._slow = 0
         self._error: Any = None
+        self._sources: dict[str, _Source] = {}
         self._lists: dict[str, list[dict[str, Any]]] = {
             "blocks": [],
             "blocksRefused": [],
@@ -179,6 +201,7 @@ class ReportFold:
                 "storedBytes": sum(one.stored_bytes for one in known),
             },
             **self._lists,
+            "sources": [source.report() for source in self._sources.values()],
             "stages": stages,
             "error": self._error,
         }
@@ -258,6 +281,8 @@ class ReportFold:
                 self._lists["losses"].append(_pick(record, "t", "stage", "partitions", "reason"))
             case "SinkPublished":
                 self._lists["sinks"].append(_pick(record, "stage", "path", "files"))
+            case "SourceOpened" | "SplitsSettled":
+                self._source_note(record)
             case "StageStarted" | "StageTasks" | "StageFinished":
                 self._stage_note(self.stages[record["stage"]], record)
             case "RunFinished" | "RunFailed" | "RunInterrupted":
@@ -282,6 +307,16 @@ class ReportFold:
         for stage in before.values():
             stage.reset_all(record["t"])
         self._gone = before
+
+    def _source_note(self, record: Record) -> None:
+        """Each driver opens a source; after an edit it is another."""
+        known = self._sources.get(record["stage"])
+        if record["note"] == "SplitsSettled":
+            assert known is not None
+            known.settled[record["subtask"]] = len(expanded(record["splits"]))
+        elif known is None or known.id != record["source"]:
+            made = _Source(record["stage"], record["source"], record["subtasks"], record["splits"])
+            self._sources[made.stage] = made
 
     def _stage_note(self, stage: _Stage, record: Record) -> None:
         match record["note"]:

@@ -68,6 +68,17 @@ class SettledSubtask:
     splits: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SourceOpened:
+    """A driver has begun to hand out a source's splits: how many there are, and how many are settled already."""
+
+    stage: str
+    source: str
+    subtasks: int
+    splits: int
+    settled: int
+
+
 @dataclass
 class _Source:
     """A source in this driver. `generations`: [subtask -> the newest that has registered]."""
@@ -110,6 +121,7 @@ class SourceReads:
         self._endpoint: SplitEndpoint | None = None
         self._token = secrets.token_hex(16)
         self._generations = itertools.count(1)
+        self._opened: list[SourceOpened] = []
         self._to_settle: list[SettledSubtask] = []
         self._failure: PipelineFailed | None = None
 
@@ -172,6 +184,8 @@ class SourceReads:
         source = _Source(stage.name, which, opened, splits, coordinator, set(settled))
         with self._lock:
             self._sources[stage.name] = source
+            self._opened.append(SourceOpened(stage.name, which, stage.partitions, len(splits), len(taken)))
+        self._wake()
         return source
 
     # -- the endpoint's thread ---------------------------------------------------------------------------
@@ -254,6 +268,12 @@ class SourceReads:
         self._wake()
 
     # -- the job master's thread -------------------------------------------------------------------------
+
+    def opened(self) -> Iterable[SourceOpened]:
+        """The sources that were opened since the last call, for the journal."""
+        with self._lock:
+            found, self._opened = self._opened, []
+        return found
 
     def to_settle(self) -> Iterable[SettledSubtask]:
         """What is to be written to the journal, each once: `settled` is to be called when it is there.

@@ -212,3 +212,21 @@ def test_what_a_stage_did_that_is_gone_was_done_all_the_same():
     made = report(deployed(1, 0), finished(2, 0), changed(3.0, {"t": 1}, new=["t"], gone=["s"]))
     assert [one["name"] for one in made["stages"]] == ["t"]
     assert (made["tasks"]["run"], made["spent"]["storedBytes"]) == (1, 10)
+
+
+def opened(source: str = "f", splits: int = 9, **fields: object) -> dict:
+    return note(1.0, "SourceOpened", stage="s", source=source, subtasks=2, splits=splits, settled=0, **fields)
+
+
+def settled(subtask: int, *runs: tuple[int, int]) -> dict:
+    return note(2.0, "SplitsSettled", stage="s", source="f", subtask=subtask, splits=runs)
+
+
+def test_of_a_source_the_splits_that_are_settled_are_counted_under_all_drivers():
+    (source,) = report(opened(), settled(1, (0, 2), (7, 7)), opened(), settled(0, (3, 6), (8, 8)))["sources"]
+    assert source == {"stage": "s", "subtasks": 2, "splits": 9, "settled": 9, "most": 5}
+
+
+def test_a_source_that_was_edited_is_another():
+    (source,) = report(opened(), settled(1, (0, 2)), opened("e", splits=4))["sources"]
+    assert source == {"stage": "s", "subtasks": 2, "splits": 4, "settled": 0, "most": 0}
