@@ -172,6 +172,7 @@ class ReportFold:
             self._action(record)
         elif record["kind"] == "note":
             self._note(record)
+            self._source_note(record)
 
     def report(self) -> dict[str, Any]:
         """The report as JSON types."""
@@ -281,8 +282,6 @@ class ReportFold:
                 self._lists["losses"].append(_pick(record, "t", "stage", "partitions", "reason"))
             case "SinkPublished":
                 self._lists["sinks"].append(_pick(record, "stage", "path", "files"))
-            case "SourceOpened" | "SplitsSettled":
-                self._source_note(record)
             case "StageStarted" | "StageTasks" | "StageFinished":
                 self._stage_note(self.stages[record["stage"]], record)
             case "RunFinished" | "RunFailed" | "RunInterrupted":
@@ -310,13 +309,12 @@ class ReportFold:
 
     def _source_note(self, record: Record) -> None:
         """Each driver opens a source; after an edit it is another."""
-        known = self._sources.get(record["stage"])
-        if record["note"] == "SplitsSettled":
-            assert known is not None
-            known.settled[record["subtask"]] = len(expanded(record["splits"]))
-        elif known is None or known.id != record["source"]:
-            made = _Source(record["stage"], record["source"], record["subtasks"], record["splits"])
-            self._sources[made.stage] = made
+        match record:
+            case {"note": "SplitsSettled", "stage": stage, "subtask": subtask, "splits": splits}:
+                self._sources[stage].settled[subtask] = len(expanded(splits))
+            case {"note": "SourceOpened", "stage": stage, "source": source}:
+                if stage not in self._sources or self._sources[stage].id != source:
+                    self._sources[stage] = _Source(stage, source, record["subtasks"], record["splits"])
 
     def _stage_note(self, stage: _Stage, record: Record) -> None:
         match record["note"]:

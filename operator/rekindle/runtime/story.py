@@ -31,6 +31,11 @@ def _restart(record: Mapping[str, Any]) -> str:
     return f"recovery: {record['cause']}; runs again: {rerun or 'nothing'}; {kept}"
 
 
+def _source(record: Mapping[str, Any]) -> str:
+    known = f", {record['settled']} of them settled before" if record["settled"] else ""
+    return f"source {record['stage']}: {record['splits']} splits{known}"
+
+
 def _pipeline_changed(record: Mapping[str, Any]) -> str:
     parts = {"made again": "again", "made anew": "anew", "new": "new", "gone": "gone"}
     told = [f"{how}: {', '.join(record[key])}" for how, key in parts.items() if record[key]]
@@ -43,6 +48,7 @@ def _copies(record: Mapping[str, Any]) -> str:
 
 _LINES = {
     "StageStarted": lambda r: f"stage {r['stage']}: {r['partitions']} partitions",
+    "SourceOpened": _source,
     "StageWaits": lambda r: f"stage {r['stage']} waits: {r['reason']}",
     "StageFinished": lambda r: f"stage {r['stage']}: finished, {r['rows']} rows, {r['bytes']} bytes",
     "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
