@@ -40,7 +40,7 @@ from rekindle.core.ranges import runs_of
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.journal import Journal, note
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.sources import SourceReads
+from rekindle.runtime.sources import Listening, SourceReads
 from rekindle.runtime.split_reader import SourceSpec, SplitClient
 from rekindle.runtime.store import Store
 
@@ -80,7 +80,8 @@ def driver(folder: Path) -> Iterator[tuple[SourceSpec, Path]]:
     stage = pipeline.build().stage("ticks")
     store, layout, wake, over = Store.at(folder / "store").prepare(), RunLayout(1), threading.Event(), threading.Event()
     journal = Journal(store, layout, "benchmark")
-    reads = SourceReads({"ticks": "f" * 64}, store, layout, {}, ("127.0.0.1", 0), "127.0.0.1", wake.set)
+    local = Listening("127.0.0.1", 0, "127.0.0.1")
+    reads = SourceReads({"ticks": "first"}, store, layout, {}, local, lambda stage: True, wake.set)
 
     def write() -> None:
         while not over.is_set():
@@ -111,7 +112,7 @@ def read(spec: SourceSpec | None, reader: int, begin: float, seconds: float) -> 
         for _ in range(count):
             time.sleep(seconds)
         return time.time(), count, []
-    client = SplitClient(spec, reader, 1, reader)
+    client = SplitClient(spec, reader, 1)
     asked = time.perf_counter()
     for _ in client.splits():
         waited.append(time.perf_counter() - asked)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from rekindle.core.splits import InputSplitAssigner, SplitAssignmentTracker
@@ -96,7 +97,7 @@ class SplitEnumerator(Protocol[S_contra]):
         ...
 
     def add_reader(self, subtask: int) -> None:
-        """The first reader of a subtask is there."""
+        """The first reader of a subtask is there, since it began (anew)."""
         ...
 
 
@@ -150,6 +151,11 @@ class SourceCoordinator(Generic[S]):
         enumerator: makes it, with its context.
         parallelism: subtasks of the source.
         concurrent_attempts: whether a subtask may have more than one attempt at a time (`S4-32`, `S4-33`).
+        settled: [subtask -> what it reads], as it was settled before; the enumerator must not have these splits.
+        admit: raises for a message of the enumerator's that cannot be sent.
+
+    Attributes:
+        told: how many messages there were for attempts.
     """
 
     def __init__(
@@ -158,11 +164,19 @@ class SourceCoordinator(Generic[S]):
         parallelism: int,
         *,
         concurrent_attempts: bool,
+        settled: Mapping[int, Sequence[S]] = MappingProxyType({}),
+        admit: Callable[[Message[S]], None] = lambda message: None,
     ) -> None:
-        self.parallelism, self.concurrent_attempts = parallelism, concurrent_attempts
+        self.parallelism, self.concurrent_attempts, self.told = parallelism, concurrent_attempts, 0
         self.tracker: SplitAssignmentTracker[S] = SplitAssignmentTracker()
+        self._admit = admit
         self._attempts: dict[int, dict[int, _Attempt[S]]] = {}  # [subtask -> attempt -> it]
-        self._settled: set[int] = set()
+        self._greeted: set[int] = set()
+        self._settled = set(settled)
+        for subtask, splits in settled.items():
+            self._check(subtask)
+            self.tracker.record(subtask, splits)
+            self.tracker.complete(subtask)
         self._enumerator = enumerator(SplitEnumeratorContext(self))
 
     # -- what the scheduler says -------------------------------------------------------------------------
@@ -184,6 +198,7 @@ class SourceCoordinator(Generic[S]):
         """All attempts of a subtask are gone, and it begins anew (`S4-15`, `S4-31`). Its splits go back to the
         enumerator, unless they are settled."""
         self._attempts.pop(subtask, None)
+        self._greeted.discard(subtask)
         if subtask not in self._settled:
             splits = self.tracker.take_back(subtask)
             if splits:
@@ -196,12 +211,14 @@ class SourceCoordinator(Generic[S]):
             raise SourceCoordinatorError(f"subtask {subtask} may get more splits, and nothing is settled before")
         self._settled.add(subtask)
 
-    def restore(self, subtask: int, splits: Sequence[S]) -> None:
-        """What was settled before this coordinator was made. The enumerator must not have these splits."""
-        self._check(subtask)
-        self.tracker.record(subtask, splits)
-        self.tracker.complete(subtask)
-        self._settled.add(subtask)
+    @property
+    def settled(self) -> frozenset[int]:
+        """Subtasks that read what they have, for good."""
+        return frozenset(self._settled)
+
+    def has_attempts(self, subtask: int) -> bool:
+        """Whether any attempt of a subtask runs."""
+        return bool(self._attempts.get(subtask))
 
     # -- what readers say --------------------------------------------------------------------------------
 
@@ -226,15 +243,16 @@ class SourceCoordinator(Generic[S]):
         return self._running(subtask, attempt).inbox[position:]
 
     def _register(self, subtask: int, attempt: _Attempt[S], host: str) -> None:
-        """A reader that comes back after it was cut off has its inbox already."""
+        """A reader that comes back after it was cut off has its inbox already. Of subtasks that get no more splits the
+        enumerator is told nothing: there is nothing to decide."""
         if attempt.reader is not None:
             return
-        is_first = all(one.reader is None for one in self._attempts[subtask].values())
         attempt.reader = ReaderInfo(subtask, host)
         attempt.inbox += map(AddSplit, self.tracker.splits(subtask))
         if self.tracker.is_complete(subtask):
             attempt.inbox.append(NoMoreSplits())
-        if is_first:
+        elif subtask not in self._greeted:
+            self._greeted.add(subtask)
             self._enumerator.add_reader(subtask)
 
     def _handle_source_event(self, subtask: int, attempt: int, payload: Any) -> None:
@@ -259,8 +277,16 @@ class SourceCoordinator(Generic[S]):
         """To all registered readers of these subtasks, and to those that register later (`S4-17`, `S4-18`)."""
         for subtask, splits in assignment.items():
             self._check(subtask)
+            messages = [AddSplit(split) for split in splits]
+            for message in messages:
+                self._admit(message)
+            if splits and self.tracker.is_complete(subtask):
+                raise SourceCoordinatorError(
+                    f"subtask {subtask} gets no more splits and is assigned some: assign to those that are not among "
+                    "context.settled_subtasks(), and before signal_no_more_splits"
+                )
             self.tracker.record(subtask, splits)
-            self._tell(subtask, [AddSplit(split) for split in splits])
+            self._tell(subtask, messages)
 
     def signal_no_more_splits(self, subtask: int) -> None:
         """The subtask reads what it has been assigned, and that is all."""
@@ -277,7 +303,9 @@ class SourceCoordinator(Generic[S]):
                     f"subtask {subtask} may have several attempts: say to which of them the event goes"
                 )
             attempt = min(self._attempts.get(subtask, {}), default=0)
+        self._admit(SourceEvent(event))
         self._running(subtask, attempt).inbox.append(SourceEvent(event))
+        self.told += 1
 
     def registered_readers_of_attempts(self) -> Mapping[int, Mapping[int, ReaderInfo]]:
         """As of the context."""
@@ -292,6 +320,7 @@ class SourceCoordinator(Generic[S]):
             if attempt.reader is not None:
                 attempt.asked = False
                 attempt.inbox += messages
+                self.told += len(messages)
 
     def _running(self, subtask: int, attempt: int) -> _Attempt[S]:
         found = self._attempts.get(subtask, {}).get(attempt)
@@ -314,6 +343,10 @@ class SplitEnumeratorContext(Generic[S]):
     def current_parallelism(self) -> int:
         """Subtasks of the source."""
         return self._coordinator.parallelism
+
+    def settled_subtasks(self) -> frozenset[int]:
+        """Subtasks that read what they have, for good: under a driver that takes over, those of drivers before."""
+        return self._coordinator.settled
 
     def registered_readers(self) -> Mapping[int, ReaderInfo]:
         """[subtask -> its reader; of several attempts the earliest that runs] (`S4-26`)"""

@@ -7,7 +7,7 @@ never looked into.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -83,7 +83,7 @@ class LocalFirst(Generic[H]):
 
     def __init__(self, splits: Mapping[H, Sequence[str]]) -> None:
         self._hosts = dict(splits)
-        self._left = dict.fromkeys(splits)
+        self._left = OrderedDict.fromkeys(splits)
         self._near: dict[str, deque[H]] = {}
         for split in splits:
             for host in self._places(split):
@@ -97,14 +97,12 @@ class LocalFirst(Generic[H]):
                 if split in self._left:
                     del self._left[split]
                     return split
-        for split in self._left:
-            del self._left[split]
-            return split
-        return None
+        return self._left.popitem(last=False)[0] if self._left else None
 
     def return_input_splits(self, splits: Sequence[H], subtask: int) -> None:
         for split in reversed(splits):
-            self._left = {split: None} | self._left
+            self._left[split] = None
+            self._left.move_to_end(split, last=False)
             for host in self._places(split):
                 self._near[host].appendleft(split)
 

@@ -30,6 +30,13 @@ def why_not_speculated(graph: PipelineGraph, stage: Stage, options: SpeculationO
     return None
 
 
+def may_read_twice(stage: Stage, options: SpeculationOptions) -> bool:
+    """Whether two attempts may read from a source at the same time: nobody has said that they must not. It keeps those
+    apart which Spark starts by itself too."""
+    has_effects = stage.source is not None and stage.source.side_effects
+    return stage.speculation and options.source_enabled is not False and not has_effects
+
+
 def _why_not(stage: Stage, options: SpeculationOptions) -> str | None:
     if not stage.speculation:
         return "the stage says speculation=False"

@@ -68,13 +68,13 @@ def _sink(sink: Sink | None) -> str:
 
 
 def _source(source: DataSourceRead) -> Iterator[str]:
-    yield f"source {source.source.__module__}.{source.source.__qualname__}"
     yield f"options {sorted(source.options.items())} schema {source.schema!r}"
     if source.reads is not None:
+        yield f"splits {source.splits}"
         yield from _Walk().whole(source.reads)
-    for cls in source.source.__mro__:
-        if cls.__module__ == source.source.__module__:
-            yield from _Walk().whole(cls)
+    else:
+        yield f"source {source.source.__module__}.{source.source.__qualname__}"
+        yield from _Walk().whole(source.source)
 
 
 class _Walk:
@@ -154,10 +154,20 @@ class _Walk:
                 yield from self._value(f"{name}.{plain(key)}", part, module)
 
     def _class(self, cls: type) -> Iterator[str]:
+        """With the classes of its module that it is made from."""
+        for one in cls.__mro__:
+            if one.__module__ == cls.__module__:
+                yield from self._own(one)
+
+    def _own(self, cls: type) -> Iterator[str]:
         for name, value in vars(cls).items():
             if isinstance(value, FunctionType | staticmethod | classmethod):
                 yield f"method {name}"
                 yield from self.function(getattr(value, "__func__", value))
+            elif isinstance(value, property | functools.cached_property):
+                yield f"property {name}"
+                for part in ("fget", "fset", "func"):
+                    yield from self.function(getattr(value, part, None))
             elif not name.startswith("__") and (text := plain(value)) is not None:
                 yield f"attribute {name} {text}"
 

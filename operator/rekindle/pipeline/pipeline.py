@@ -36,7 +36,7 @@ from rekindle.pipeline.declaration import Declaration, Options, Role
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.sinks import FileSink, Sink
-from rekindle.pipeline.sources import DataSourceRead, function_source
+from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import StageFunction
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class Pipeline:
             deterministic: as of `stage`.
             speculation: as of `stage`.
         """
-        given = {str(key): _as_option(value) for key, value in (options or {}).items()}
+        given = {str(key): _as_option(value) for key, value in (options or {}).items() if value is not None}
         read = DataSourceRead(source, given, schema)
         declared = Options(
             partition_by=_names(partition_by),
@@ -251,8 +251,7 @@ class Pipeline:
 
         def declare(function: G) -> G:
             given = name if name is not None else getattr(function, "__name__", type(function).__name__)
-            made = function_source(function, given, splits)
-            read = DataSourceRead(made, {}, schema, function, splits, side_effects)
+            read = DataSourceRead(None, {}, schema, function, splits, side_effects)
             declared = Options(
                 partition_by=_names(partition_by),
                 partitions=partitions,

@@ -7,6 +7,7 @@ Splits whose partition has an attribute `hosts` are read there rather than elsew
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -53,10 +54,10 @@ class DataSourceRead:
     """What is read with a class of the kind `pyspark.sql.datasource.DataSource` that has a batch reader.
 
     Attributes:
-        source: the class.
+        source: the class; None where a function reads.
         options: as of `spark.read.options`.
         schema: of the rows, as of `spark.read.schema`; the source's own where None.
-        reads: the user's function, where the class was made of one.
+        reads: the user's function.
         splits: and how many it says there are.
         side_effects: whether reading may change anything, so that it must not be done twice at a time.
     """
@@ -70,25 +71,32 @@ class DataSourceRead:
 
     @property
     def name(self) -> str:
-        """What the source calls itself, or its class."""
+        """What the source calls itself, or its class or function."""
+        if self.source is None:
+            return str(getattr(self.reads, "__name__", "function"))
         try:
             return str(self.source.name())
         except Exception:  # the user's own
             return str(getattr(self.source, "__name__", self.source))
 
+    def data_source(self) -> Any:
+        """The class."""
+        return self.source if self.reads is None else _function_source(self.reads, self.name, self.splits)
+
     def function(self) -> StageFunction:
         """The same, read by Spark alone: which task reads what is fixed when Spark plans it."""
 
         def read(spark: SparkSession) -> DataFrame:
-            spark.dataSource.register(self.source)
-            reader = spark.read.format(self.source.name()).options(**self.options)
+            source = self.data_source()
+            spark.dataSource.register(source)
+            reader = spark.read.format(source.name()).options(**self.options)
             return (reader if self.schema is None else reader.schema(self.schema)).load()
 
-        read.__doc__ = f"DataSource {self.name}"
+        read.__doc__ = f"DataSource {self.name}" if self.reads is None else inspect.getdoc(self.reads) or ""
         return read
 
 
-def function_source(fn: Callable[..., Iterator[Any]], name: str, splits: int) -> type:
+def _function_source(fn: Callable[..., Iterator[Any]], name: str, splits: int) -> type:
     """A DataSource of `splits` splits, each of which is read by a call of `fn(split, splits)`."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 

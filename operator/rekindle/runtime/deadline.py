@@ -32,8 +32,8 @@ class Deadline:
         try:
             return answer.result(self.seconds * patience)
         except NotInTime:
-            if answer.done():
-                raise  # it is the function's own
+            if answer.done():  # just now, or it is the function's own
+                return answer.result(0)
             del self._own.helper
             raise TimeoutError(errno.ETIMEDOUT, f"no answer for {self.seconds * patience:g} s") from None
 

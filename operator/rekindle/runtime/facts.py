@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,6 +31,7 @@ class RunFacts:
         reruns: stage -> why it is to be made again, and no driver has yet.
         stored: stages whose results are stored, as the pipeline is since it was edited last.
         settled: [(stage, which of its sources) -> subtask -> numbers of the splits that it reads]
+        rereads: [stage -> how often it was edited, or asked to be made again]
         discarded: stages whose results were of no more use when the pipeline was edited; some may have others since.
     """
 
@@ -45,11 +47,17 @@ class RunFacts:
     stored: set[str] = field(default_factory=set)
     discarded: set[str] = field(default_factory=set)
     settled: dict[tuple[str, str], dict[int, list[int]]] = field(default_factory=dict)
+    rereads: Counter[str] = field(default_factory=Counter)
 
     @property
     def has_begun(self) -> bool:
         """Whether a driver has submitted the job."""
         return any(isinstance(event, JobSubmitted) for event, _ in self.events)
+
+    def sources(self) -> dict[str, str]:
+        """[stage -> what its source is called]: another one where the stage was edited, though the edit was taken back,
+        and where it is made again since somebody asked for that."""
+        return {name: f"{code[:16]}-{self.rereads[name]}" for name, code in self.fingerprints.items()}
 
     def add(self, records: Iterable[Record]) -> None:
         """Take records that follow.
@@ -108,6 +116,7 @@ def _add_pipeline(facts: RunFacts, record: Record) -> None:
     facts.discarded.update(record.get("anew", ()), record.get("gone", ()), facts.stored - stored)
     facts.stored = stored
     facts.reruns.update(dict.fromkeys(record.get("again", ()), "its code has changed"))
+    facts.rereads.update({*record.get("anew", ()), *record.get("gone", ()), *record.get("again", ())})
 
 
 def _add_note(facts: RunFacts, record: Record) -> None:
@@ -119,6 +128,7 @@ def _add_note(facts: RunFacts, record: Record) -> None:
             facts.plans[record["stage"]] = record.get("values", "")
         case "RerunRequested":
             facts.reruns[record["stage"]] = f"asked for by {record['by']}"
+            facts.rereads[record["stage"]] += 1
         case "SplitsSettled":
             of = facts.settled.setdefault((record["stage"], record["source"]), {})
             of[int(record["subtask"])] = expanded(record["splits"])

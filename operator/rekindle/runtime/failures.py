@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import traceback
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from rekindle.core.ids import ResultPartitionID
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import PipelineFailed, RekindleError, StoreFull, StoreRefused
 from rekindle.runtime.layout import partition_of_path
-from rekindle.runtime.tracebacks import users_lines
+from rekindle.runtime.tracebacks import is_users_file, users_lines
 
 
 class Results(Protocol):
@@ -230,3 +231,21 @@ def _headline(text: str) -> str:
     if first.rstrip().endswith(":"):
         first = f"{first.rstrip()} {' '.join(rest.split())}"
     return re.sub(r"^(org|java|scala|py4j)\.[\w.$]+: ", "", first)[:_MOST_HEADLINE]
+
+
+def user_error(stage: str, error: BaseException) -> PipelineFailed:
+    """An exception of the user's stage function, with the user's frames only."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if is_users_file(frame.filename)]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
+    try:
+        message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
+    except Exception as unsayable:  # its __str__ is the user's too
+        message = f"(its message cannot be made: {type(unsayable).__name__})"
+    lines.append(f"{type(error).__name__}: {message}")
+    return PipelineFailed(
+        f"stage {stage}: its function raised {type(error).__name__}",
+        remedy="mend the stage; the next run goes on from what is stored",
+        stage=stage,
+        traceback="".join(lines),
+    )

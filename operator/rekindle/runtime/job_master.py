@@ -25,6 +25,7 @@ from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.ranges import runs_of
 from rekindle.core.recovery_plan import plan_of
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
+from rekindle.pipeline.eligibility import may_read_twice
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
 from rekindle.pipeline.translation import to_job_graph
@@ -40,7 +41,7 @@ from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.operator_exchange import OperatorExchange
 from rekindle.runtime.publish import check_target, check_targets_apart, publish, sink_of
 from rekindle.runtime.scheduler import Scheduler
-from rekindle.runtime.sources import SourceReads, listens_on
+from rekindle.runtime.sources import SourceReads, listening
 from rekindle.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -82,11 +83,12 @@ class JobMaster:
         facts = run.facts
         wake = threading.Event()
         self._sources = SourceReads(
-            facts.fingerprints,
+            facts.sources(),
             run.store,
             run.layout,
             facts.settled,
-            *listens_on(dict(spark.sparkContext.getConf().getAll())),
+            listening(dict(spark.sparkContext.getConf().getAll()), settings.recovery.store_timeout),
+            lambda stage: may_read_twice(stage, options.speculation),
             wake.set,
         )
         inputs = InputReader(graph, spark, run.store, scheduler, self._sources)

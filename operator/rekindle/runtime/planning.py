@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import traceback
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime import posix_storage, s3_storage, spark_plan, split_reader, storable, storage, task
-from rekindle.runtime.errors import PipelineFailed, PipelineMisuse
+from rekindle.runtime import spark_plan, storable
+from rekindle.runtime.by_value import by_value
+from rekindle.runtime.errors import PipelineMisuse
 from rekindle.runtime.map_side import MapSide
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.task import RESULT_SCHEMA, WriterSpec, make_writer
-from rekindle.runtime.tracebacks import is_users_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,31 +132,3 @@ def _check_partitions(stage: Stage, jrdd: Any, shuffles: list[Any]) -> None:
             remedy="leave pointwise=True out",
             stage=stage.name,
         )
-
-
-def by_value(what: T) -> T:
-    """`what`, to be sent to executors with its code: they need not have Rekindle installed."""
-    from pyspark import cloudpickle
-
-    register: Any = cloudpickle.register_pickle_by_value  # PySpark ships it without types
-    for module in (task, storage, posix_storage, s3_storage, split_reader):
-        register(module)
-    return what
-
-
-def user_error(stage: str, error: BaseException) -> PipelineFailed:
-    """An exception of the user's stage function, with the user's frames only."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if is_users_file(frame.filename)]
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
-    try:
-        message = str(error).split("\nJVM stacktrace")[0].split("\n\tat ")[0].strip()
-    except Exception as unsayable:  # its __str__ is the user's too
-        message = f"(its message cannot be made: {type(unsayable).__name__})"
-    lines.append(f"{type(error).__name__}: {message}")
-    return PipelineFailed(
-        f"stage {stage}: its function raised {type(error).__name__}",
-        remedy="mend the stage; the next run goes on from what is stored",
-        stage=stage,
-        traceback="".join(lines),
-    )

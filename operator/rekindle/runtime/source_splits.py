@@ -1,14 +1,16 @@
-"""The splits of a source: what its `partitions()` returned once, kept in the store for later drivers.
+"""A source as the first driver of a run has found it: its schema, its reader, and what its `partitions()` returned.
 
-A source may return others each time it is asked, and what a subtask has read is known by the numbers of splits.
+They belong together: a split may mean something to the reader that named it only. A source may return others each time
+it is asked, and what a subtask has read is known by the numbers of splits. So they are kept in the store, as one
+object, and later drivers take them from there.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import pickle
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,44 +26,78 @@ if TYPE_CHECKING:
 MOST_SPLITS = 1_000_000
 MOST_BYTES = 256 << 20
 _FORMAT = 1
+_LENGTH = struct.Struct(">I")
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedSource:
-    """A source of a stage, made in this driver.
+    """A source as it is read in this run.
 
     Attributes:
-        source: as it was made here.
-        schema: of its rows.
-        reader: its reader, as the source made it.
-        pickled: the same for executors.
+        schema: of its rows, as Spark's JSON.
+        reader: pickled.
+        splits: pickled, in the order in which the reader has named them.
     """
 
-    stage: str
-    source: Any
-    schema: StructType
-    reader: Any
-    pickled: bytes
+    schema: str
+    reader: bytes
+    splits: list[bytes]
 
 
-def open_source(stage: str, read: DataSourceRead) -> OpenedSource:
-    """Make a source and its reader, as Spark does.
+def opened_source(stage: str, read: DataSourceRead, store: Store, name: str) -> OpenedSource:
+    """The source under that name of the store; where there is none, as it is now, which is put there.
 
-    Raises PipelineMisuse for one that has no schema, or cannot be sent to executors. Whatever else is raised is the
-    source's own.
+    Raises:
+        PipelineMisuse: it has no schema, or no splits, or too many, or cannot be sent to executors.
+        StoreRefused: what is in the store is damaged.
+
+    Whatever else is raised is the source's own.
     """
-    from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader
-    from pyspark.sql.types import StructType
+    stored = store.get(name)
+    if stored is None:
+        store.put_if_absent(name, _sealed(_planned(stage, read)))
+        stored = store.get(name)
+    return _unsealed(stored or b"", f"{store}/{name}")
 
-    source = read.source(options=CaseInsensitiveDict(read.options))
-    said = source.schema() if read.schema is None else read.schema
-    schema = StructType.fromDDL(said) if isinstance(said, str) else said
-    if not isinstance(schema, StructType):
-        raise PipelineMisuse(
-            f"stage {stage}: the schema of {read.name} is {schema!r}",
-            remedy="it is a StructType, or a text such as 'id BIGINT, name STRING'",
-            stage=stage,
-        )
+
+def enumerator_of(
+    read: DataSourceRead, opened: OpenedSource, context: SplitEnumeratorContext[SourceSplit], settled: set[int]
+) -> SplitEnumerator[SourceSplit]:
+    """Who hands out those of a source's splits that are not settled: the source's own, if it has one."""
+    from pyspark import cloudpickle
+
+    loads: Any = cloudpickle.loads
+    left = [number for number in range(len(opened.splits)) if number not in settled]
+    made = _made(read)
+    is_asked = isinstance(made, HasSplitAssigner | HasSplitEnumerator)
+    has_hosts = bool(left) and hasattr(loads(opened.splits[left[0]]), "hosts")
+    splits = [SourceSplit(n, loads(opened.splits[n]) if is_asked or has_hosts else None) for n in left]
+    if isinstance(made, HasSplitEnumerator):
+        return made.split_enumerator(context, splits)
+    if isinstance(made, HasSplitAssigner):
+        return AssigningEnumerator(context, made.split_assigner(splits))
+    if has_hosts:
+        return AssigningEnumerator(context, LocalFirst({split: _hosts(split.partition) for split in splits}))
+    return AssigningEnumerator(context, InOrder(splits))
+
+
+def _hosts(partition: Any) -> tuple[str, ...]:
+    hosts = getattr(partition, "hosts", None) or ()
+    return (hosts,) if isinstance(hosts, str) else tuple(map(str, hosts))
+
+
+def _made(read: DataSourceRead) -> Any:
+    from pyspark.sql.datasource import CaseInsensitiveDict
+
+    return read.data_source()(options=CaseInsensitiveDict(read.options))
+
+
+def _planned(stage: str, read: DataSourceRead) -> OpenedSource:
+    """As Spark makes it and asks for its splits. A source that names none has one."""
+    from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+    source = _made(read)
+    schema = _schema(stage, read, source.schema() if read.schema is None else read.schema)
     reader = source.reader(schema)
     if not isinstance(reader, DataSourceReader):
         raise PipelineMisuse(
@@ -69,76 +105,45 @@ def open_source(stage: str, read: DataSourceRead) -> OpenedSource:
             remedy="return a pyspark.sql.datasource.DataSourceReader",
             stage=stage,
         )
-    return OpenedSource(stage, source, schema, reader, _pickled(stage, "its reader", reader))
-
-
-def splits_of(opened: OpenedSource, store: Store, name: str) -> list[bytes]:
-    """The splits of a source, pickled: those in the store, or else what `partitions()` returns now.
-
-    Raises:
-        PipelineMisuse: what it returns are no splits, or they are too many.
-        StoreRefused: those in the store are damaged.
-    """
-    stored = store.get(name)
-    if stored is None:
-        store.put_if_absent(name, _sealed(_planned(opened)))
-        stored = store.get(name)
-    return _unsealed(stored or b"", f"{store}/{name}")
-
-
-def enumerator_of(
-    opened: OpenedSource, context: SplitEnumeratorContext[SourceSplit], left: Mapping[int, bytes]
-) -> SplitEnumerator[SourceSplit]:
-    """Who hands out what is left of a source's splits, [number -> pickled]: the source's own, if it has one."""
-    from pyspark import cloudpickle
-
-    loads: Any = cloudpickle.loads
-    first = next(iter(left.values()), None)
-    has_hosts = first is not None and hasattr(loads(first), "hosts")
-    is_asked = isinstance(opened.source, HasSplitAssigner | HasSplitEnumerator)
-    splits = [SourceSplit(n, loads(data) if is_asked or has_hosts else None) for n, data in left.items()]
-    if isinstance(opened.source, HasSplitEnumerator):
-        return opened.source.split_enumerator(context, splits)
-    if isinstance(opened.source, HasSplitAssigner):
-        return AssigningEnumerator(context, opened.source.split_assigner(splits))
-    if has_hosts:
-        near = {split: tuple(getattr(split.partition, "hosts", ())) for split in splits}
-        return AssigningEnumerator(context, LocalFirst(near))
-    return AssigningEnumerator(context, InOrder(splits))
-
-
-def _planned(opened: OpenedSource) -> list[bytes]:
-    """As Spark asks for them: a source that names none has one."""
-    from pyspark.sql.datasource import InputPartition
-
     try:
-        splits = opened.reader.partitions()
+        splits = reader.partitions()
     except NotImplementedError:
         splits = []
     if not isinstance(splits, list | tuple) or not all(isinstance(one, InputPartition) for one in splits):
         raise PipelineMisuse(
-            f"stage {opened.stage}: partitions() of its reader returned {splits!r:.200}",
+            f"stage {stage}: partitions() of its reader returned {splits!r:.200}",
             remedy="return a list of pyspark.sql.datasource.InputPartition",
-            stage=opened.stage,
+            stage=stage,
         )
     if len(splits) > MOST_SPLITS:
         raise PipelineMisuse(
-            f"stage {opened.stage}: its source has {len(splits):,} splits, and there may be {MOST_SPLITS:,}",
+            f"stage {stage}: its source has {len(splits):,} splits, and there may be {MOST_SPLITS:,}",
             remedy="make each of them larger",
-            stage=opened.stage,
+            stage=stage,
         )
-    pickled = [
-        _pickled(opened.stage, f"split {number}", split)
-        for number, split in enumerate(splits or [InputPartition(None)])
-    ]
+    named = enumerate(splits or [InputPartition(None)])
+    pickled = [_pickled(stage, f"split {number}", split) for number, split in named]
     size = sum(map(len, pickled))
     if size > MOST_BYTES:
         raise PipelineMisuse(
-            f"stage {opened.stage}: its {len(splits):,} splits take {size:,} bytes, and may take {MOST_BYTES:,}",
+            f"stage {stage}: its {len(splits):,} splits take {size:,} bytes, and may take {MOST_BYTES:,}",
             remedy="a split says where its rows are to be found; it does not hold them",
-            stage=opened.stage,
+            stage=stage,
         )
-    return pickled
+    return OpenedSource(schema.json(), _pickled(stage, "its reader", reader), pickled)
+
+
+def _schema(stage: str, read: DataSourceRead, said: Any) -> StructType:
+    from pyspark.sql.types import StructType
+
+    schema = StructType.fromDDL(said) if isinstance(said, str) else said
+    if not isinstance(schema, StructType):
+        raise PipelineMisuse(
+            f"stage {stage}: the schema of {read.name} is {schema!r}",
+            remedy="it is a StructType, or a text such as 'id BIGINT, name STRING'",
+            stage=stage,
+        )
+    return schema
 
 
 def _pickled(stage: str, what: str, value: Any) -> bytes:
@@ -155,21 +160,37 @@ def _pickled(stage: str, what: str, value: Any) -> bytes:
         ) from error
 
 
-def _sealed(splits: list[bytes]) -> bytes:
-    data = pickle.dumps(splits)
-    about = {"format": _FORMAT, "splits": len(splits), "sha256": hashlib.sha256(data).hexdigest()}
+def _sealed(opened: OpenedSource) -> bytes:
+    """A line about it, then the reader and the splits, each behind its length."""
+    data = b"".join(_LENGTH.pack(len(one)) + one for one in (opened.reader, *opened.splits))
+    about = {"format": _FORMAT, "schema": opened.schema, "sha256": hashlib.sha256(data).hexdigest()}
     return json.dumps(about).encode() + b"\n" + data
 
 
-def _unsealed(stored: bytes, where: str) -> list[bytes]:
+def _unsealed(stored: bytes, where: str) -> OpenedSource:
     line, _, data = stored.partition(b"\n")
     try:
-        about = json.loads(line)
-        if about["format"] != _FORMAT or about["sha256"] != hashlib.sha256(data).hexdigest():
+        about: Mapping[str, Any] = json.loads(line)
+        written_as, schema, digest = about["format"], str(about["schema"]), about["sha256"]
+        if written_as == _FORMAT and digest != hashlib.sha256(data).hexdigest():
             raise ValueError("they are not what was written")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreRefused(
             f"the splits in {where} are damaged: {error}",
             remedy=f"restore that file (nothing stored has been changed), or {BEGIN_ANEW}",
         ) from error
-    return [bytes(split) for split in pickle.loads(data)]
+    if written_as != _FORMAT:
+        raise StoreRefused(
+            f"the splits in {where} have format {written_as}, this version of rekindle reads format {_FORMAT}",
+            remedy=f"use the version that wrote them, or {BEGIN_ANEW}",
+        )
+    reader, *splits = _parts(data)
+    return OpenedSource(schema, reader, splits)
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    place = 0
+    while place < len(data):
+        (length,) = _LENGTH.unpack_from(data, place)
+        place += _LENGTH.size + length
+        yield data[place - length : place]

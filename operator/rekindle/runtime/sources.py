@@ -1,19 +1,22 @@
 """The sources of a run that are read by splits: their coordinators, and what the journal must know of them.
 
-Plans are made in threads of their own, readers are answered by the endpoint's, and the job master's own writes the
-journal, so what is shared here is guarded by one lock.
-
 That a subtask gets no more splits is told to no reader before the journal has what it got. So whatever a partition was
 made of is known to all later drivers, and whoever makes it again reads the same.
+
+Three kinds of threads meet here. Planning threads open sources, one at a time for each stage. The endpoint's thread
+answers readers; with it, and under `_Source.lock`, a source's own enumerator runs, which nobody can keep from blocking.
+The job master's thread takes what is for the journal, and waits for neither of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +24,9 @@ from rekindle.api.settings import SPLITS_PORT
 from rekindle.core.source_coordinator import (
     AddSplit,
     AttemptNotRunning,
+    Message,
     NoMoreSplits,
+    OperatorEvent,
     ReaderRegistration,
     RequestSplit,
     SourceCoordinator,
@@ -32,30 +37,22 @@ from rekindle.pipeline.distribution import Assigned
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
+from rekindle.runtime.by_value import by_value
 from rekindle.runtime.errors import EnvironmentProblem, PipelineFailed, PipelineMisuse
+from rekindle.runtime.failures import user_error
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.source_splits import OpenedSource, enumerator_of, open_source, splits_of
-from rekindle.runtime.split_endpoint import Event, NotYet, Reader, Refused, Split, SplitEndpoint
+from rekindle.runtime.source_splits import OpenedSource, enumerator_of, opened_source
+from rekindle.runtime.split_endpoint import MOST_EVENT, Event, NotYet, Reader, Refused, Split, SplitEndpoint
 from rekindle.runtime.split_reader import SourceSpec, data_source
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 Settled = Mapping[tuple[str, str], Mapping[int, Sequence[int]]]
 """[(stage, which of its sources) -> subtask -> numbers of the splits that it reads, in order]"""
 
-
-def listens_on(conf: Mapping[str, str]) -> tuple[tuple[str, int], str]:
-    """((host, port) of the driver for readers, what executors call that host), by Spark's settings; port 0 is any.
-
-    Raises PipelineMisuse for a port that is none.
-    """
-    host, port = conf.get("spark.driver.host", "127.0.0.1"), conf.get(SPLITS_PORT, "0")
-    if not port.isdecimal() or int(port) > 65535:
-        raise PipelineMisuse(f"{SPLITS_PORT}={port} is no port", remedy="name one from 1 to 65535, or leave it out")
-    return (conf.get("spark.driver.bindAddress", host), int(port)), host
+_LEAST_PATIENCE = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,48 +76,83 @@ class SourceOpened:
     settled: int
 
 
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """Where a driver hands out splits.
+
+    Attributes:
+        host, port: of the driver; port 0 is any that is free.
+        called: what executors call that host.
+        patience: seconds for which a reader asks a driver that does not answer.
+    """
+
+    host: str
+    port: int
+    called: str
+    patience: float = _LEAST_PATIENCE
+
+
+def listening(conf: Mapping[str, str], store_timeout: float) -> Listening:
+    """By Spark's settings; while the store is waited for, readers wait too. PipelineMisuse for a port that is none."""
+    host, port = conf.get("spark.driver.host", "127.0.0.1"), conf.get(SPLITS_PORT, "0")
+    if not port.isdecimal() or int(port) > 65535:
+        raise PipelineMisuse(f"{SPLITS_PORT}={port} is no port", remedy="name one from 1 to 65535, or leave it out")
+    bind = conf.get("spark.driver.bindAddress", host)
+    return Listening(bind, int(port), host, max(_LEAST_PATIENCE, 2 * store_timeout))
+
+
 @dataclass
 class _Source:
-    """A source in this driver. `generations`: [subtask -> the newest that has registered]."""
+    """A source in this driver.
+
+    Attributes:
+        durable: subtasks of which the journal has what they read.
+        asked: those of which it is to have that.
+        generations: [subtask -> the newest that has registered]
+        numbers: [reader -> the attempt that it is]
+        lock: of coordinator, generations and numbers.
+    """
 
     stage: str
     id: str
     opened: OpenedSource
-    splits: list[bytes]
     coordinator: SourceCoordinator[SourceSplit]
     durable: set[int]
-    asked: set[int] = field(default_factory=set)
+    asked: set[int]
     generations: dict[int, int] = field(default_factory=dict)
+    numbers: dict[str, int] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class SourceReads:
     """Of one run.
 
     Args:
-        fingerprints: [stage -> that of its code]: what was settled counts for the source as it was then.
+        identities: [stage -> what its source is called in store and journal]: another after each edit of the stage.
         settled: what earlier drivers have settled.
-        listens_on: (host, port) of the driver; port 0 is any that is free.
-        called: what executors call that host.
+        may_copy: whether a stage's subtasks may have several attempts at a time.
         wake: called when there is something for the journal.
     """
 
     def __init__(
         self,
-        fingerprints: Mapping[str, str],
+        identities: Mapping[str, str],
         store: Store,
         layout: RunLayout,
         settled: Settled,
-        listens_on: tuple[str, int],
-        called: str,
+        listening: Listening,
+        may_copy: Callable[[Stage], bool],
         wake: Callable[[], None],
     ) -> None:
-        self._fingerprints, self._store, self._layout, self._settled = fingerprints, store, layout, settled
-        self._listens_on, self._called, self._wake = listens_on, called, wake
-        self._lock, self._opening = threading.Lock(), threading.Lock()
-        self._sources: dict[str, _Source] = {}
-        self._endpoint: SplitEndpoint | None = None
+        self._identities, self._store, self._layout, self._settled = identities, store, layout, settled
+        self._listening, self._may_copy, self._wake = listening, may_copy, wake
         self._token = secrets.token_hex(16)
-        self._generations = itertools.count(1)
+        self._generations, self._numbers = itertools.count(1), itertools.count()
+        self._sources: dict[str, _Source] = {}
+        self._opening: dict[str, threading.Lock] = {}
+        self._endpoint: SplitEndpoint | None = None
+        self._closed = False
+        self._own = threading.Lock()  # of all this and what follows; nobody else's code runs under it
         self._opened: list[SourceOpened] = []
         self._to_settle: list[SettledSubtask] = []
         self._failure: PipelineFailed | None = None
@@ -130,148 +162,196 @@ class SourceReads:
     def frame(self, stage: Stage, session: SparkSession) -> DataFrame:
         """The rows of a source's stage, read by subtasks that ask for splits.
 
-        Raises PipelineMisuse and StoreRefused as of `source_splits`, and what the source itself raises.
+        Raises EnvironmentProblem where the driver cannot listen, what `opened_source` raises, and what the source
+        itself raises.
         """
-        from rekindle.runtime.planning import by_value
+        from pyspark.sql.types import StructType
 
         spec, schema = self.spec(stage)
         made = by_value(data_source(spec))
         session.dataSource.register(made)
-        return session.read.format(made.name()).schema(schema).load()
+        return session.read.format(made.name()).schema(StructType.fromJson(json.loads(schema))).load()
 
-    def spec(self, stage: Stage) -> tuple[SourceSpec, StructType]:
-        """How the subtasks of one plan read, and the schema of their rows: the source is made and asked for its splits,
-        and readers are listened to, unless they are already. Raises as `frame`."""
-        with self._opening:
+    def spec(self, stage: Stage) -> tuple[SourceSpec, str]:
+        """How the subtasks of one plan read, and the schema of their rows as JSON: the source is made and asked for its
+        splits, and readers are listened to, unless they are already. Raises as `frame`."""
+        with self._own:
+            opening = self._opening.setdefault(stage.name, threading.Lock())
+        with opening:
             source = self._sources.get(stage.name) or self._open(stage)
-            if self._endpoint is None:
-                self._endpoint = self._listen()
         is_own = stage.exchange is ExchangeMode.BLOCKING and isinstance(stage.distribution, Assigned)
         spec = SourceSpec(
-            address=(self._called, self._endpoint.port),
+            address=(self._listening.called, self._listen().port),
             token=self._token,
             stage=stage.name,
             subtasks=stage.partitions,
             generation=None if is_own else next(self._generations),
-            reader=source.opened.pickled,
-            splits=len(source.splits),
+            reader=source.opened.reader,
+            splits=len(source.opened.splits),
+            patience=self._listening.patience,
         )
         return spec, source.opened.schema
 
     def _listen(self) -> SplitEndpoint:
-        host, port = self._listens_on
-        try:
-            return SplitEndpoint(host, self._token, self, port)
-        except OSError as error:
-            raise EnvironmentProblem(
-                f"the driver cannot listen on {host}:{port} for readers of splits: {error}",
-                remedy=f"name another port ({SPLITS_PORT}), or an address of this machine (spark.driver.bindAddress)",
-            ) from error
+        host, port = self._listening.host, self._listening.port
+        with self._own:
+            if self._closed:
+                raise EnvironmentProblem("the run is over: no splits are handed out any more")
+            try:
+                self._endpoint = self._endpoint or SplitEndpoint(host, self._token, self, port)
+            except OSError as error:
+                raise EnvironmentProblem(
+                    f"the driver cannot listen on {host}:{port} for readers of splits: {error}",
+                    remedy=f"name another port ({SPLITS_PORT}), or an address of this machine "
+                    "(spark.driver.bindAddress)",
+                ) from error
+            return self._endpoint
 
     def _open(self, stage: Stage) -> _Source:
         assert stage.source is not None
-        which = self._fingerprints[stage.name][:16]
-        opened = open_source(stage.name, stage.source)
-        splits = splits_of(opened, self._store, self._layout.splits(stage.name, which))
+        read, which = stage.source, self._identities[stage.name]
+        opened = opened_source(stage.name, read, self._store, self._layout.splits(stage.name, which))
         settled = self._settled.get((stage.name, which), {})
         taken = {number for numbers in settled.values() for number in numbers}
-        left = {number: split for number, split in enumerate(splits) if number not in taken}
         coordinator: SourceCoordinator[SourceSplit] = SourceCoordinator(
-            lambda context: enumerator_of(opened, context, left), stage.partitions, concurrent_attempts=True
+            lambda context: enumerator_of(read, opened, context, taken),
+            stage.partitions,
+            concurrent_attempts=self._may_copy(stage),
+            settled={subtask: [SourceSplit(number) for number in numbers] for subtask, numbers in settled.items()},
+            admit=_Admission(len(opened.splits), taken),
         )
-        for subtask, numbers in settled.items():
-            coordinator.restore(subtask, [SourceSplit(number) for number in numbers])
-        source = _Source(stage.name, which, opened, splits, coordinator, set(settled))
-        with self._lock:
+        source = _Source(stage.name, which, opened, coordinator, set(settled), set(settled))
+        _check_complete(source)
+        with self._own:
             self._sources[stage.name] = source
-            self._opened.append(SourceOpened(stage.name, which, stage.partitions, len(splits), len(taken)))
+            self._opened.append(SourceOpened(stage.name, which, stage.partitions, len(opened.splits), len(taken)))
         self._wake()
         return source
 
     # -- the endpoint's thread ---------------------------------------------------------------------------
 
     def register(self, reader: Reader) -> None:
-        with self._lock:
-            source = self._sources.get(reader.stage)
-            if source is None or not 0 <= reader.subtask < source.coordinator.parallelism:
-                raise Refused(f"there is no subtask {reader.subtask} of {reader.stage}")
+        source = self._sources.get(reader.stage)
+        if source is None or not 0 <= reader.subtask < source.coordinator.parallelism:
+            raise Refused(f"there is no subtask {reader.subtask} of {reader.stage}")
+        with source.lock:
             newest = source.generations.get(reader.subtask, reader.generation)
             if reader.generation < newest:
                 raise Refused("this attempt has been superseded")
             source.generations[reader.subtask] = reader.generation
-            with self._failing(reader.stage):
-                if reader.generation > newest:
+            if reader.generation > newest:
+                with self._failing(source):
                     source.coordinator.subtask_reset(reader.subtask)
-                source.coordinator.execution_attempt_ready(reader.subtask, reader.attempt)
-                registration = ReaderRegistration(reader.host)
-                source.coordinator.handle_event_from_operator(reader.subtask, reader.attempt, registration)
 
     def next(self, reader: Reader, position: int) -> Split | Event | None:
-        with self._lock:
-            source = self._sources[reader.stage]
-            match self._message(source, reader, position):
-                case AddSplit(split):
-                    return Split(split.number, source.splits[split.number])
-                case SourceEvent(payload):
-                    return Event(payload)
-                case NoMoreSplits():
-                    if reader.subtask in source.durable:
-                        return None
-                    self._settle(source, reader.subtask)
-        self._wake()
-        raise NotYet
-
-    def _settle(self, source: _Source, subtask: int) -> None:
-        """Have the journal take what a subtask reads, once."""
-        if subtask in source.asked:
-            return
-        source.asked.add(subtask)
-        tracker = source.coordinator.tracker
-        source.coordinator.settle(subtask)
-        numbers = tuple(split.number for split in tracker.splits(subtask))
-        self._to_settle.append(SettledSubtask(source.stage, source.id, subtask, numbers))
-        subtasks = range(source.coordinator.parallelism)
-        if all(map(tracker.is_complete, subtasks)):
-            read = sorted(split.number for one in subtasks for split in tracker.splits(one))
-            with self._failing(source.stage):
-                _check_each_once(read, len(source.splits))
+        source = self._sources[reader.stage]
+        with source.lock, self._telling(source):
+            attempt = self._attempt(source, reader)
+            message = self._message(source, reader, attempt, max(0, position))
+        match message:
+            case AddSplit(split):
+                return Split(split.number, source.opened.splits[split.number])
+            case SourceEvent(payload):
+                return Event(payload)
+            case NoMoreSplits() if self._is_settled(source, reader.subtask):
+                return None
+            case NoMoreSplits():
+                raise NotYet(is_held=True)
+            case _:
+                raise NotYet(is_held=False)
 
     def say(self, reader: Reader, event: Any) -> None:
-        with self._lock, self._failing(reader.stage):
-            coordinator = self._sources[reader.stage].coordinator
-            coordinator.handle_event_from_operator(reader.subtask, reader.attempt, SourceEvent(event))
-
-    def _message(self, source: _Source, reader: Reader, position: int) -> object:
-        """What the reader is told at that place; None where that is not known yet."""
-        try:
-            told = source.coordinator.inbox(reader.subtask, reader.attempt, max(0, position))
-            if not told:
-                with self._failing(reader.stage):
-                    request = RequestSplit(reader.host)
-                    source.coordinator.handle_event_from_operator(reader.subtask, reader.attempt, request)
-                told = source.coordinator.inbox(reader.subtask, reader.attempt, max(0, position))
-        except AttemptNotRunning:
-            raise Refused("this attempt has been superseded") from None
-        return told[0] if told else None
+        source = self._sources[reader.stage]
+        with source.lock, self._telling(source):
+            self._handle(source, reader, self._attempt(source, reader), SourceEvent(event))
 
     def ended(self, reader: Reader, said: str) -> None:
-        with self._lock:
-            source = self._sources[reader.stage]
-            source.coordinator.execution_attempt_failed(reader.subtask, reader.attempt, said)
+        source = self._sources[reader.stage]
+        with source.lock:
+            attempt = source.numbers.get(reader.id)
+            if attempt is not None:
+                source.coordinator.execution_attempt_failed(reader.subtask, attempt, said)
+        if self._endpoint is not None and not source.coordinator.concurrent_attempts:
+            self._endpoint.news()  # somebody may wait for its place
 
-    def _failing(self, stage: str) -> _FailsTheJob:
-        return _FailsTheJob(self, stage)
+    def _attempt(self, source: _Source, reader: Reader) -> int:
+        """The attempt that a reader is; it becomes one when it first asks for something. Where there may be only one at
+        a time it waits for that until the other has ended."""
+        if (known := source.numbers.get(reader.id)) is not None:
+            return known
+        coordinator = source.coordinator
+        if reader.generation < source.generations.get(reader.subtask, 0):
+            raise Refused("this attempt has been superseded")
+        if not coordinator.concurrent_attempts and coordinator.has_attempts(reader.subtask):
+            raise NotYet(is_held=True)
+        attempt = source.numbers[reader.id] = next(self._numbers)
+        coordinator.execution_attempt_ready(reader.subtask, attempt)
+        self._handle(source, reader, attempt, ReaderRegistration(reader.host))
+        return attempt
 
-    def fail(self, failure: PipelineFailed) -> None:
-        """The run is to end with that."""
-        self._failure = self._failure or failure
+    def _message(self, source: _Source, reader: Reader, attempt: int, position: int) -> object:
+        """What the reader is told at that place; None where that is not known yet."""
+        told = self._inbox(source, reader, attempt, position)
+        if not told:
+            self._handle(source, reader, attempt, RequestSplit(reader.host))
+            told = self._inbox(source, reader, attempt, position)
+        return told[0] if told else None
+
+    def _inbox(self, source: _Source, reader: Reader, attempt: int, position: int) -> Sequence[Message[SourceSplit]]:
+        try:
+            return source.coordinator.inbox(reader.subtask, attempt, position)
+        except AttemptNotRunning:
+            raise Refused("this attempt has been superseded, or was given up") from None
+
+    def _handle(self, source: _Source, reader: Reader, attempt: int, event: OperatorEvent) -> None:
+        self._inbox(source, reader, attempt, 0)
+        with self._failing(source):
+            source.coordinator.handle_event_from_operator(reader.subtask, attempt, event)
+
+    @contextlib.contextmanager
+    def _telling(self, source: _Source) -> Iterator[None]:
+        """Others that wait are looked at again where something was put into their inboxes."""
+        before = source.coordinator.told
+        yield
+        if source.coordinator.told != before and self._endpoint is not None:
+            self._endpoint.news()
+
+    @contextlib.contextmanager
+    def _failing(self, source: _Source) -> Iterator[None]:
+        """What an enumerator raises fails the job (`S4-11`), and the reader is refused."""
+        try:
+            yield
+        except Exception as error:
+            self._fail(user_error(source.stage, error))
+            raise Refused(f"the enumerator of {source.stage} has failed") from error
+
+    def _fail(self, failure: PipelineFailed) -> None:
+        with self._own:
+            self._failure = self._failure or failure
         self._wake()
+
+    def _is_settled(self, source: _Source, subtask: int) -> bool:
+        """Whether the journal has what a subtask reads, which gets no more; if not, it is to have it."""
+        with self._own:
+            if subtask in source.durable:
+                return True
+            if subtask in source.asked:
+                return False
+            source.asked.add(subtask)
+        with source.lock, self._failing(source):
+            source.coordinator.settle(subtask)
+            _check_complete(source)
+            numbers = tuple(split.number for split in source.coordinator.tracker.splits(subtask))
+        with self._own:
+            self._to_settle.append(SettledSubtask(source.stage, source.id, subtask, numbers))
+        self._wake()
+        return False
 
     # -- the job master's thread -------------------------------------------------------------------------
 
     def opened(self) -> Iterable[SourceOpened]:
         """The sources that were opened since the last call, for the journal."""
-        with self._lock:
+        with self._own:
             found, self._opened = self._opened, []
         return found
 
@@ -280,52 +360,61 @@ class SourceReads:
 
         Raises PipelineFailed where an enumerator has failed.
         """
-        if self._failure is not None:
-            raise self._failure
-        with self._lock:
+        with self._own:
+            if self._failure is not None:
+                raise self._failure
             found, self._to_settle = self._to_settle, []
         return found
 
     def settled(self, subtasks: Iterable[SettledSubtask]) -> None:
         """The journal has these."""
-        with self._lock:
+        with self._own:
             for one in subtasks:
                 self._sources[one.stage].durable.add(one.subtask)
-        if self._endpoint is not None:
-            self._endpoint.news()
+            endpoint = self._endpoint
+        if endpoint is not None:
+            endpoint.news()
 
     def close(self) -> None:
         """Free the port; readers that are left hear nothing more."""
-        with self._opening:
-            if self._endpoint is not None:
-                self._endpoint.close()
-                self._endpoint = None
+        with self._own:
+            self._closed = True
+            endpoint, self._endpoint = self._endpoint, None
+        if endpoint is not None:
+            endpoint.close()
 
 
-def _check_each_once(read: Sequence[int], count: int) -> None:
-    """Raises SourceCoordinatorError where an enumerator has left splits out, or given some to two."""
-    left = sorted(set(range(count)) - set(read))
-    twice = sorted(number for number, times in Counter(read).items() if times > 1)
+class _Admission:
+    """What an enumerator may send: splits that it was given, and events that a reader can be told."""
+
+    def __init__(self, count: int, settled: set[int]) -> None:
+        self._count, self._settled = count, settled
+
+    def __call__(self, message: Message[SourceSplit]) -> None:
+        match message:
+            case AddSplit(SourceSplit(number)) if 0 <= number < self._count and number not in self._settled:
+                pass
+            case AddSplit(other):
+                raise SourceCoordinatorError(
+                    f"the enumerator assigns {other!r:.200}, which is none of the splits that it was given"
+                )
+            case SourceEvent(payload):
+                if len(json.dumps(payload)) > MOST_EVENT:
+                    raise SourceCoordinatorError(f"an event of a source may have {MOST_EVENT} bytes as JSON")
+
+
+def _check_complete(source: _Source) -> None:
+    """Raises SourceCoordinatorError where all subtasks were told that there are no more splits, and the enumerator has
+    left some out or given some to two."""
+    tracker, subtasks = source.coordinator.tracker, range(source.coordinator.parallelism)
+    if not all(map(tracker.is_complete, subtasks)):
+        return
+    times = Counter(split.number for one in subtasks for split in tracker.splits(one))
+    count = len(source.opened.splits)
+    left = [number for number in range(count) if number not in times]
+    twice = sorted(number for number, of in times.items() if of > 1)
     if left or twice:
         raise SourceCoordinatorError(
-            f"of {count} splits the enumerator has assigned {left or 'none'} to nobody and {twice or 'none'} more than "
-            f"once, and every subtask was told that there are no more"
+            f"of {count} splits the enumerator has assigned {left[:20] or 'none'} to nobody and {twice[:20] or 'none'} "
+            "more than once, and every subtask was told that there are no more"
         )
-
-
-class _FailsTheJob:
-    """What an enumerator raises fails the job (`S4-11`); the reader is refused."""
-
-    def __init__(self, reads: SourceReads, stage: str) -> None:
-        self._reads, self._stage = reads, stage
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if error is None or isinstance(error, AttemptNotRunning):
-            return
-        from rekindle.runtime.planning import user_error
-
-        self._reads.fail(user_error(self._stage, error))
-        raise Refused(f"the enumerator of {self._stage} has failed") from error

@@ -11,28 +11,35 @@ import contextlib
 import hmac
 import json
 import logging
+import socket
 import threading
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 log = logging.getLogger(__name__)
 
+MOST_EVENT = 60_000
+"""Bytes of an event of a source's own, as JSON."""
+
 _MOST_LINE = 1 << 16
 _HELLO_SECONDS = 10.0
 _IDLE_SECONDS = 600.0
 _WAIT_SECONDS = 5.0
+_AWAY_SECONDS = 15.0
+"""After which a reader whose connection was lost has ended. It comes back at once, if at all."""
 _MOST_CONNECTIONS = 4096
 _START_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """An attempt of a subtask of a source."""
+    """An attempt of a subtask of a source. No other has its `id`."""
 
+    id: str
     stage: str
     subtask: int
     generation: int
-    attempt: int
     host: str
 
 
@@ -59,7 +66,7 @@ class Splits(Protocol):
     """Who knows the splits. Called by the endpoint's thread; raises Refused where a reader gets none."""
 
     def register(self, reader: Reader) -> None:
-        """A reader is there, or is back."""
+        """A reader is there, or is back. It need not ask for anything yet."""
         ...
 
     def next(self, reader: Reader, position: int) -> Split | Event | None:
@@ -76,7 +83,15 @@ class Splits(Protocol):
 
 
 class NotYet(Exception):
-    """It is not known yet what a reader is to be told: `news` is set when it may be."""
+    """It is not known yet what a reader is to be told; `news` is called when it may be.
+
+    Args:
+        is_held: somebody works on it, and the reader is to wait for as long as that takes.
+    """
+
+    def __init__(self, *, is_held: bool) -> None:
+        super().__init__(is_held)
+        self.is_held = is_held
 
 
 class SplitEndpoint:
@@ -89,7 +104,8 @@ class SplitEndpoint:
 
     def __init__(self, host: str, token: str, splits: Splits, port: int = 0) -> None:
         self._token, self._splits = token.encode(), splits
-        self._heard: dict[tuple[str, int], int] = {}
+        self._heard: dict[str, int] = {}
+        self._connections: Counter[str] = Counter()
         self._loop = asyncio.new_event_loop()
         self._waiting: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -113,14 +129,17 @@ class SplitEndpoint:
             self._loop.call_soon_threadsafe(self._wake)
 
     def close(self) -> None:
-        """Free the port and cut all connections."""
-        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result(_START_SECONDS)
+        """Free the port and cut all connections. Where an enumerator blocks, its thread is left behind."""
+        cut = asyncio.run_coroutine_threadsafe(self._cut(), self._loop)
+        with contextlib.suppress(TimeoutError):
+            cut.result(_START_SECONDS)
         self._stop()
 
     def _stop(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_START_SECONDS)
-        self._loop.close()
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def _wake(self) -> None:
         for event in self._waiting:
@@ -142,8 +161,9 @@ class SplitEndpoint:
         self._tasks.add(task)
         try:
             if len(self._tasks) <= _MOST_CONNECTIONS:
+                _keep_alive(writer.get_extra_info("socket"))
                 await self._talk(stream, writer)
-        except (OSError, ValueError, KeyError, TypeError, asyncio.IncompleteReadError, TimeoutError) as error:
+        except Exception as error:  # whatever a stranger says
             log.debug("a reader of splits was cut short: %r", error)
         except asyncio.CancelledError:
             pass
@@ -152,7 +172,8 @@ class SplitEndpoint:
             writer.close()
 
     async def _talk(self, stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        reader = self._known(await self._line(stream, _HELLO_SECONDS))
+        reader, said = self._known(await self._line(stream, _HELLO_SECONDS)), None
+        self._connections[reader.id] += 1
         try:
             self._splits.register(reader)
             await self._say(writer, {"ok": True})
@@ -162,16 +183,37 @@ class SplitEndpoint:
                     await self._say(writer, {"ok": True})
                 else:
                     await self._answer(writer, reader, int(asked["next"]))
-            self._splits.ended(reader, str(asked["bye"]))
+            said = str(asked["bye"])
         except Refused as error:
-            await self._say(writer, {"refused": str(error)})
+            said = str(error)
+            await self._say(writer, {"refused": said})
+        finally:
+            self._left(reader, said)
+
+    def _left(self, reader: Reader, said: str | None) -> None:
+        """A connection has ended; where nothing was said to that, its reader may come back on another."""
+        self._connections[reader.id] -= 1
+        if said is not None:
+            self._end(reader, said)
+        elif self._connections[reader.id] == 0:
+            self._loop.call_later(_AWAY_SECONDS, self._end_if_away, reader)
+
+    def _end_if_away(self, reader: Reader) -> None:
+        if self._connections[reader.id] == 0:
+            self._end(reader, "its connection was lost")
+
+    def _end(self, reader: Reader, said: str) -> None:
+        del self._connections[reader.id]
+        self._heard.pop(reader.id, None)
+        with contextlib.suppress(KeyError):  # of no source that there is
+            self._splits.ended(reader, said)
 
     def _known(self, hello: dict[str, Any]) -> Reader:
         """Raises ValueError where it does not have the token, or says too little."""
         if not hmac.compare_digest(str(hello.get("token")).encode(), self._token):
             raise ValueError("the token is missing")
-        subtask, generation, attempt = (int(hello[name]) for name in ("subtask", "generation", "attempt"))
-        return Reader(str(hello["stage"]), subtask, generation, attempt, str(hello["host"]))
+        named = {name: str(hello[name])[:200] for name in ("id", "stage", "host")}
+        return Reader(**named, subtask=int(hello["subtask"]), generation=int(hello["generation"]))
 
     async def _line(self, stream: asyncio.StreamReader, seconds: float) -> dict[str, Any]:
         async with asyncio.timeout(seconds):
@@ -182,24 +224,18 @@ class SplitEndpoint:
 
     def _hear(self, reader: Reader, number: int, event: Any) -> None:
         """An event that is sent again, as its answer was lost, is passed over."""
-        key = (reader.stage, reader.attempt)
-        if number >= self._heard.get(key, 0):
+        if number >= self._heard.get(reader.id, 0):
+            self._heard[reader.id] = number + 1
             self._splits.say(reader, event)
-            self._heard[key] = number + 1
 
     async def _answer(self, writer: asyncio.StreamWriter, reader: Reader, position: int) -> None:
         event = asyncio.Event()
         self._waiting.add(event)
         try:
-            told = self._splits.next(reader, position)
-        except NotYet:
-            try:
-                async with asyncio.timeout(_WAIT_SECONDS):
-                    await event.wait()
-                told = self._splits.next(reader, position)
-            except (TimeoutError, NotYet):
-                await self._say(writer, {"wait": True})
-                return
+            told = await self._told(reader, position, event)
+        except NotYet as not_yet:
+            await self._say(writer, {"wait": True, "held": not_yet.is_held})
+            return
         finally:
             self._waiting.discard(event)
         match told:
@@ -210,7 +246,29 @@ class SplitEndpoint:
             case None:
                 await self._say(writer, {"noMore": True})
 
+    async def _told(self, reader: Reader, position: int, news: asyncio.Event) -> Split | Event | None:
+        """What a reader is told, if that is known within a few seconds; NotYet where it is not."""
+        deadline = self._loop.time() + _WAIT_SECONDS
+        while True:
+            news.clear()
+            try:
+                return self._splits.next(reader, position)
+            except NotYet:
+                if self._loop.time() >= deadline:
+                    raise
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await news.wait()
+
     async def _say(self, writer: asyncio.StreamWriter, what: dict[str, Any], data: bytes = b"") -> None:
         writer.write(json.dumps(what).encode() + b"\n" + data)
         async with asyncio.timeout(_IDLE_SECONDS):
             await writer.drain()
+
+
+def _keep_alive(connection: socket.socket) -> None:
+    """Have the kernel end a connection whose other end is gone without a word."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,7 +1,7 @@
 """What runs inside an executor: a subtask of a source asks the driver for splits and reads them, one at a time.
 
-This module is sent to the executors by value, as `task` is, so it imports nothing else of the project. To Spark it is a
-Python DataSource whose partitions are the subtasks; the user's own reader reads what each of them is given.
+This module is sent to the executors by value, as `task` is, so it imports nothing else of the project but that. To
+Spark it is a Python DataSource whose partitions are the subtasks; the user's own reader reads what each is given.
 
 The conversation, over TCP: each side says one JSON object in a line, and the driver sends a split's bytes behind its
 line. A reader says who it is and what it has been told so far, so it can ask again, on another connection too.
@@ -13,15 +13,16 @@ import contextlib
 import json
 import socket
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-VERSIONS_PROPERTY = "rekindle.versions"
+from rekindle.runtime.task import VERSIONS_PROPERTY, version_of
+
 _ANSWER_SECONDS = 30.0
-_PATIENCE_SECONDS = 120.0
 _MOST_LINE = 1 << 16
 _MOST_EVENT = 60_000
 
@@ -38,15 +39,17 @@ class SourceSpec:
         generation: of the subtasks; None where it is the version of the result partition that the task writes.
         reader: the user's reader, pickled.
         splits: how many there are, for messages.
+        patience: seconds for which a driver that does not answer is asked again.
     """
 
     address: tuple[str, int]
-    token: str
+    token: str = field(repr=False)
     stage: str
     subtasks: int
     generation: int | None
     reader: bytes
     splits: int
+    patience: float
 
 
 class SplitsRefused(Exception):
@@ -68,7 +71,7 @@ def data_source(spec: SourceSpec) -> type[DataSource]:
 
 
 class SourceReaderContext:
-    """What a reader with a method `start(context)` is given before it reads anything."""
+    """What a reader with a method `start_source_reader(context)` is given before it reads anything."""
 
     def __init__(self, client: SplitClient) -> None:
         self._client = client
@@ -94,13 +97,13 @@ class _SubtaskReader(DataSourceReader):
         assert context is not None
         subtask, generation = int(partition.value), self._spec.generation
         if generation is None:
-            generation = _version(context.getLocalProperty(VERSIONS_PROPERTY), subtask)
+            generation = version_of(context.getLocalProperty(VERSIONS_PROPERTY), subtask)
         reader: Any = cloudpickle.loads(self._spec.reader)
-        client = SplitClient(self._spec, subtask, generation, context.taskAttemptId())
+        client = SplitClient(self._spec, subtask, generation)
         said = "finished"
         try:
-            if hasattr(reader, "start"):
-                reader.start(SourceReaderContext(client))
+            if callable(getattr(reader, "start_source_reader", None)):
+                reader.start_source_reader(SourceReaderContext(client))
             for number, split in client.splits(getattr(reader, "handle_source_event", None)):
                 yield from _rows(reader, number, self._spec.splits, split)
         except BaseException as error:
@@ -123,26 +126,17 @@ def _rows(reader: Any, number: int, count: int, split: bytes) -> Iterator[Any]:
         raise
 
 
-def _version(text: str | None, partition: int) -> int:
-    versions = json.loads(text or "{}")
-    return int(versions.get(str(partition), versions.get("default", 1)))
-
-
 class SplitClient:
-    """Asks for the splits of one attempt of a subtask.
+    """Asks for the splits of one attempt of a subtask."""
 
-    Args:
-        attempt: a number that no other attempt of this application has.
-    """
-
-    def __init__(self, spec: SourceSpec, subtask: int, generation: int, attempt: int) -> None:
-        self._address = spec.address
+    def __init__(self, spec: SourceSpec, subtask: int, generation: int) -> None:
+        self._address, self._patience = spec.address, spec.patience
         self._hello = {
             "token": spec.token,
+            "id": uuid.uuid4().hex,
             "stage": spec.stage,
             "subtask": subtask,
             "generation": generation,
-            "attempt": attempt,
             "host": socket.gethostname(),
         }
         self._events = 0
@@ -157,7 +151,7 @@ class SplitClient:
 
         Raises:
             SplitsRefused: the driver has none for this attempt.
-            ConnectionError: the driver has not answered for two minutes.
+            ConnectionError: the driver has not answered for as long as one has patience.
         """
         position, silent_since = 0, time.monotonic()
         while True:
@@ -172,9 +166,9 @@ class SplitClient:
                 position += 1
             elif "noMore" in answer:
                 return
-            elif time.monotonic() > silent_since + _PATIENCE_SECONDS:
-                raise ConnectionError(f"the driver has had no split to give for {_PATIENCE_SECONDS:g} s")
-            if "wait" not in answer:
+            elif not answer.get("held") and time.monotonic() > silent_since + self._patience:
+                raise ConnectionError(f"the source's enumerator has had no split to give for {self._patience:g} s")
+            if "wait" not in answer or answer.get("held"):
                 silent_since = time.monotonic()
 
     def send(self, event: Any) -> None:
@@ -200,7 +194,7 @@ class SplitClient:
                 return self._hear()
             except (OSError, ValueError, EOFError) as error:
                 self._hang_up()
-                if time.monotonic() > silent_since + _PATIENCE_SECONDS:
+                if time.monotonic() > silent_since + self._patience:
                     host, port = self._address
                     raise ConnectionError(f"the driver does not answer on {host}:{port}: {error}") from error
             time.sleep(pause)

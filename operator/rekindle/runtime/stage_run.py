@@ -18,8 +18,9 @@ from typing import Any
 
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost, RekindleError
+from rekindle.runtime.failures import user_error
 from rekindle.runtime.map_side import MapSide
-from rekindle.runtime.planning import PlannedStage, plan_stage, user_error
+from rekindle.runtime.planning import PlannedStage, plan_stage
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
 from rekindle.runtime.spark_plan import read_shuffles_of
 from rekindle.runtime.task import VERSIONS_PROPERTY, WriterSpec

@@ -80,7 +80,7 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
     assert context is not None
     started = time.time()
     partition = context.partitionId()
-    version = _version(context.getLocalProperty(VERSIONS_PROPERTY), partition)
+    version = version_of(context.getLocalProperty(VERSIONS_PROPERTY), partition)
     name = f"{spec.manifests}/p{partition:05d}-v{version:04d}.json"
     with contextlib.suppress(FileNotFoundError):
         return str(spec.storage.get(name).decode())
@@ -125,7 +125,8 @@ def unsealed(data: bytes) -> dict[str, Any]:
     return dict(fields)
 
 
-def _version(text: str | None, partition: int) -> int:
+def version_of(text: str | None, partition: int) -> int:
+    """Of a result partition, by a job's property."""
     versions = json.loads(text or "{}")
     return int(versions.get(str(partition), versions.get("default", 1)))
 

@@ -47,14 +47,14 @@ class Recording:
 class Source:
     """A coordinator with a recording enumerator, and short names for what happens."""
 
-    def __init__(self, kind: type = Recording, *, concurrent: bool = True) -> None:
+    def __init__(self, kind: type = Recording, *, concurrent: bool = True, **more: Any) -> None:
         self.enumerator: Any = None
 
         def make(context: SplitEnumeratorContext[str]) -> Any:
             self.enumerator = kind(context)
             return self.enumerator
 
-        self.coordinator: SourceCoordinator[str] = SourceCoordinator(make, 4, concurrent_attempts=concurrent)
+        self.coordinator: SourceCoordinator[str] = SourceCoordinator(make, 4, concurrent_attempts=concurrent, **more)
 
     @property
     def context(self) -> SplitEnumeratorContext[str]:
@@ -222,13 +222,51 @@ class TestConcurrentAttempts:
         assert source.told(0, 1) == ["a", "no more"]
 
     @pytest.mark.requirement("S4-4")
-    def test_what_was_settled_before_is_read_again(self):
-        source = fed_by(InOrder(["c"]))
-        source.coordinator.restore(1, ["b", "a"])
+    def test_what_was_settled_before_is_read_again_and_nothing_is_assigned_beside_it(self):
+        source = Source(settled={1: ["b", "a"]})
         source.register(1, 0)
         source.register(2, 0)
-        source.request(2, 0)
+        source.context.assign_splits({2: ["c"], 1: []})
         assert (source.told(1, 0), source.told(2, 0)) == (["b", "a", "no more"], ["c"])
+        assert source.enumerator.told == [("reader", 2)], "of subtask 1 there is nothing to decide"
+        assert source.context.settled_subtasks() == {1}
+        with pytest.raises(SourceCoordinatorError, match="subtask 1 gets no more splits and is assigned some"):
+            source.context.assign_splits({1: ["d"]})
+
+    def test_an_enumerator_that_assigns_when_it_is_made_cannot_put_splits_before_settled_ones(self):
+        class Eager(Recording):
+            def __init__(self, context: SplitEnumeratorContext[str]) -> None:
+                super().__init__(context)
+                context.assign_splits({0: ["x"], 1: ["y"]})
+
+        with pytest.raises(SourceCoordinatorError, match="subtask 1 gets no more"):
+            Source(Eager, settled={1: ["b"]})
+
+    def test_the_first_reader_is_told_once_each_time_its_subtask_begins(self):
+        source = Source()
+        source.register(0, 0)
+        source.coordinator.execution_attempt_failed(0, 0)
+        source.register(0, 1)
+        assert source.enumerator.told == [("reader", 0)]
+        source.coordinator.execution_attempt_failed(0, 1)
+        source.coordinator.subtask_reset(0)
+        source.register(0, 2)
+        assert source.enumerator.told == [("reader", 0), ("reader", 0)]
+
+    def test_what_cannot_be_sent_is_refused_before_anything_is_recorded(self):
+        def admit(message: object) -> None:
+            if message in (AddSplit("bad"), SourceEvent("bad")):
+                raise SourceCoordinatorError("it is bad")
+
+        source = Source(admit=admit)
+        source.register(0, 0)
+        for call in (
+            lambda: source.context.assign_splits({0: ["good", "bad"]}),
+            lambda: source.context.send_event_to_source_reader(0, "bad", attempt=0),
+        ):
+            with pytest.raises(SourceCoordinatorError, match="it is bad"):
+                call()
+        assert source.told(0, 0) == []
 
     @pytest.mark.requirement("S4-33")
     def test_where_there_may_be_one_attempt_a_second_is_refused(self):

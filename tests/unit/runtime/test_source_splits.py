@@ -12,10 +12,11 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rekindle.pipeline.sources import DataSourceRead
+from rekindle.core.source_coordinator import ReaderRegistration, RequestSplit, SourceCoordinator
+from rekindle.pipeline.sources import DataSourceRead, SourceSplit
 from rekindle.runtime import source_splits
 from rekindle.runtime.errors import PipelineMisuse, StoreRefused
-from rekindle.runtime.source_splits import OpenedSource, open_source, splits_of
+from rekindle.runtime.source_splits import enumerator_of, opened_source
 from rekindle.runtime.store import Store
 
 SCHEMA = StructType().add("n", "long")
@@ -30,6 +31,12 @@ class Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         yield (1,)
+
+
+class Locked(Reader):
+    def __init__(self) -> None:
+        super().__init__([InputPartition(1)])
+        self.lock = threading.Lock()
 
 
 def source(*, splits: Any = (), schema: Any = SCHEMA, reader: Any = None) -> type[DataSource]:
@@ -47,8 +54,8 @@ def source(*, splits: Any = (), schema: Any = SCHEMA, reader: Any = None) -> typ
     return Made
 
 
-def opened(splits: Any) -> OpenedSource:
-    return OpenedSource("numbers", None, SCHEMA, Reader(splits), b"")
+def splits_of(store: Store, splits: Any) -> list[bytes]:
+    return opened_source("numbers", DataSourceRead(source(splits=splits)), store, "splits").splits
 
 
 @pytest.fixture
@@ -62,57 +69,55 @@ def values(pickled: list[bytes]) -> list[Any]:
 
 
 def test_splits_are_those_that_were_named_first(store):
-    assert values(splits_of(opened([InputPartition(1), InputPartition(2)]), store, "splits")) == [1, 2]
-    assert values(splits_of(opened([InputPartition(3)]), store, "splits")) == [1, 2]
+    assert values(splits_of(store, [InputPartition(1), InputPartition(2)])) == [1, 2]
+    assert values(splits_of(store, [InputPartition(3)])) == [1, 2]
 
 
-@pytest.mark.parametrize("names_none", [[], NotImplementedError])
-def test_a_source_that_names_no_splits_has_one_as_in_spark(store, names_none):
-    made = opened([])
-    if names_none is NotImplementedError:
-
-        def partitions() -> Any:
+def test_a_source_that_names_no_splits_has_one_as_in_spark(store):
+    class Silent(Reader):
+        def partitions(self) -> Any:
             raise NotImplementedError
 
-        made.reader.partitions = partitions
-    assert values(splits_of(made, store, "splits")) == [None]
+    assert values(splits_of(store, [])) == [None]
+    silent = DataSourceRead(source(reader=Silent([])))
+    assert values(opened_source("numbers", silent, store, "others").splits) == [None]
 
 
 @pytest.mark.parametrize("splits", [None, "abc", [1, 2], {"a": 1}, [InputPartition(1), "x"]], ids=str)
 def test_what_are_no_splits_is_refused(store, splits):
     with pytest.raises(PipelineMisuse, match=r"(?s)numbers: partitions\(\) of its reader returned.*a list of"):
-        splits_of(opened(splits), store, "splits")
+        splits_of(store, splits)
     assert store.get("splits") is None
 
 
 def test_too_many_splits_are_refused_and_too_large_ones(store, monkeypatch):
     monkeypatch.setattr(source_splits, "MOST_SPLITS", 10)
     with pytest.raises(PipelineMisuse, match=r"(?s)has 11 splits, and there may be 10.*make each of them larger"):
-        splits_of(opened([InputPartition(n) for n in range(11)]), store, "splits")
+        splits_of(store, [InputPartition(n) for n in range(11)])
     monkeypatch.setattr(source_splits, "MOST_BYTES", 1000)
     with pytest.raises(PipelineMisuse, match=r"(?s)its 2 splits take [\d,]+ bytes, and may take 1,000.*does not hold"):
-        splits_of(opened([InputPartition(1), InputPartition("x" * 1000)]), store, "splits")
+        splits_of(store, [InputPartition(1), InputPartition("x" * 1000)])
     assert store.get("splits") is None
 
 
 def test_a_split_or_a_reader_that_cannot_be_sent_is_named(store):
     with pytest.raises(PipelineMisuse, match=r"(?s)numbers: split 1 cannot be sent to executors.*in read\(\)"):
-        splits_of(opened([InputPartition(1), InputPartition(threading.Lock())]), store, "splits")
+        splits_of(store, [InputPartition(1), InputPartition(threading.Lock())])
     with pytest.raises(PipelineMisuse, match="numbers: its reader cannot be sent to executors"):
-        open_source("numbers", DataSourceRead(source(splits=threading.Lock())))
+        opened_source("numbers", DataSourceRead(source(reader=Locked())), store, "splits")
 
 
-def test_a_source_without_a_schema_or_a_reader_is_refused():
+def test_a_source_without_a_schema_or_a_reader_is_refused(store):
     with pytest.raises(PipelineMisuse, match="numbers: the schema of made is 7"):
-        open_source("numbers", DataSourceRead(source(schema=7)))
+        opened_source("numbers", DataSourceRead(source(schema=7)), store, "splits")
     with pytest.raises(PipelineMisuse, match=r"numbers: reader\(\) of made returned str"):
-        open_source("numbers", DataSourceRead(source(reader="reader")))
+        opened_source("numbers", DataSourceRead(source(reader="reader")), store, "splits")
 
 
-def test_a_schema_that_is_given_counts_and_options_have_no_case():
+def test_a_schema_that_is_given_counts_and_options_have_no_case(store):
     given = StructType().add("other", "string")
     made = source()
-    assert open_source("numbers", DataSourceRead(made, schema=given)).schema == given
+    assert opened_source("numbers", DataSourceRead(made, schema=given), store, "splits").schema == given.json()
     seen: list[Any] = []
 
     class Asking(made):  # type: ignore[misc,valid-type]
@@ -120,7 +125,7 @@ def test_a_schema_that_is_given_counts_and_options_have_no_case():
             seen.append((self.options["PATH"], schema))
             return Reader([])
 
-    open_source("numbers", DataSourceRead(Asking, {"path": "/in"}))
+    opened_source("numbers", DataSourceRead(Asking, {"path": "/in"}), store, "others")
     assert seen == [("/in", SCHEMA)]
 
 
@@ -128,7 +133,33 @@ def test_a_schema_that_is_given_counts_and_options_have_no_case():
     "damage", [lambda data: data[:-1], lambda data: b"", lambda data: b"{}" + data, lambda data: data + b"x"]
 )
 def test_splits_that_are_damaged_are_refused(store, damage):
-    splits_of(opened([InputPartition(1)]), store, "splits")
+    splits_of(store, [InputPartition(1)])
     store.replace("splits", damage(store.get("splits")))
     with pytest.raises(StoreRefused, match=r"(?s)the splits in .*/splits are damaged.*restore that file"):
-        splits_of(opened([InputPartition(1)]), store, "splits")
+        splits_of(store, [InputPartition(1)])
+
+
+def test_splits_of_a_newer_version_are_refused_as_such(store):
+    splits_of(store, [InputPartition(1)])
+    store.replace("splits", (store.get("splits") or b"").replace(b'"format": 1', b'"format": 2'))
+    with pytest.raises(StoreRefused, match=r"(?s)have format 2.*use the version that wrote them"):
+        splits_of(store, [InputPartition(1)])
+
+
+@pytest.mark.requirement("S4-9")
+def test_splits_that_name_hosts_are_given_to_who_is_there(store):
+    class Placed(InputPartition):
+        def __init__(self, value: int, hosts: Any) -> None:
+            super().__init__(value)
+            self.hosts = hosts
+
+    read = DataSourceRead(source(splits=[Placed(0, "n1"), Placed(1, ["n2"]), Placed(2, None)]))
+    opened = opened_source("numbers", read, store, "splits")
+    coordinator: SourceCoordinator[SourceSplit] = SourceCoordinator(
+        lambda context: enumerator_of(read, opened, context, set()), 1, concurrent_attempts=True
+    )
+    coordinator.execution_attempt_ready(0, 0)
+    coordinator.handle_event_from_operator(0, 0, ReaderRegistration("n2"))
+    for host in ("n2", "n2", "n2"):
+        coordinator.handle_event_from_operator(0, 0, RequestSplit(host))
+    assert [split.number for split in coordinator.tracker.splits(0)] == [1, 2, 0]

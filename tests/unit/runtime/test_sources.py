@@ -14,13 +14,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from rekindle.core.ranges import expanded, runs_of
+from rekindle.core.source_coordinator import SourceCoordinatorError
 from rekindle.core.splits import InOrder
 from rekindle.pipeline import FileSink, Pipeline, SourceSplit, SplitEnumeratorContext
 from rekindle.pipeline.graph import PipelineGraph
-from rekindle.runtime import split_endpoint, split_reader
+from rekindle.runtime import split_endpoint
 from rekindle.runtime.errors import EnvironmentProblem, PipelineFailed, PipelineMisuse
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.sources import Settled, SettledSubtask, SourceReads, listens_on
+from rekindle.runtime.sources import Listening, Settled, SettledSubtask, SourceReads, listening
 from rekindle.runtime.split_reader import SplitClient, SplitsRefused
 from rekindle.runtime.store import Store
 
@@ -65,14 +66,28 @@ def letters_graph(source: type[DataSource] = Letters) -> PipelineGraph:
 class Driver:
     """The reads of a driver, with a thread that takes what is to be settled into a journal while `writes` is set."""
 
-    def __init__(self, folder: Path, settled: Settled | None = None, source: type[DataSource] = Letters) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settled: Settled | None = None,
+        source: type[DataSource] = Letters,
+        *,
+        patience: float = 60.0,
+        may_copy: bool = True,
+    ) -> None:
         self.store = Store.at(folder).prepare()
         self.journal: list[SettledSubtask] = []
         self.failure: PipelineFailed | None = None
         self.wake, self.writes, self.over = threading.Event(), threading.Event(), threading.Event()
         self.writes.set()
         self.reads = SourceReads(
-            {"letters": "f" * 64}, self.store, RunLayout(1), settled or {}, ("127.0.0.1", 0), "127.0.0.1", self.wake.set
+            {"letters": "first"},
+            self.store,
+            RunLayout(1),
+            settled or {},
+            Listening("127.0.0.1", 0, "127.0.0.1", patience),
+            lambda stage: may_copy,
+            self.wake.set,
         )
         self.thread = threading.Thread(target=self.master, daemon=True)
         self.thread.start()
@@ -98,8 +113,8 @@ class Driver:
         self.reads.close()
         self.thread.join(10)
 
-    def client(self, subtask: int, attempt: int, generation: int = 1) -> SplitClient:
-        return SplitClient(self.spec, subtask, generation, attempt)
+    def client(self, subtask: int, generation: int = 1) -> SplitClient:
+        return SplitClient(self.spec, subtask, generation)
 
     def letters(self, numbers: Any) -> str:
         from pyspark import cloudpickle
@@ -123,7 +138,7 @@ def driver(tmp_path: Path) -> Iterator[Driver]:
 
 @pytest.mark.requirement("S4-4", "S4-16", "S4-18")
 def test_a_copy_reads_what_the_first_attempt_has_read_and_others_read_the_rest(driver):
-    first, other, copy = driver.client(0, 1).splits(), driver.client(1, 2).splits(), driver.client(0, 3)
+    first, other, copy = driver.client(0).splits(), driver.client(1).splits(), driver.client(0)
     begun = [next(first), next(other), next(first)]
     assert driver.letters(begun) == "abc"
     assert driver.letters(copy.splits()) == "acd"
@@ -135,7 +150,7 @@ def test_a_copy_reads_what_the_first_attempt_has_read_and_others_read_the_rest(d
 def test_no_reader_is_told_the_end_before_the_journal_knows_what_it_has_read(driver):
     driver.writes.clear()
     seen: list[str] = []
-    reader = threading.Thread(target=lambda: seen.append(driver.letters(driver.client(0, 1).splits())), daemon=True)
+    reader = threading.Thread(target=lambda: seen.append(driver.letters(driver.client(0).splits())), daemon=True)
     reader.start()
     reader.join(1.0)
     assert reader.is_alive()
@@ -148,32 +163,32 @@ def test_no_reader_is_told_the_end_before_the_journal_knows_what_it_has_read(dri
 
 @pytest.mark.requirement("S4-4")
 def test_the_next_driver_hands_out_what_is_left_and_the_same_to_whom_it_is_settled(driver, tmp_path):
-    assert driver.letters([next(driver.client(1, 5).splits())]) == "a"
-    assert driver.letters(driver.client(0, 1).splits()) == "bcd"
+    assert driver.letters([next(driver.client(1).splits())]) == "a"
+    assert driver.letters(driver.client(0).splits()) == "bcd"
     second = Driver(tmp_path / "store", driver.settled())
     try:
         assert asked == ["once"]
-        assert second.letters(second.client(1, 1).splits()) == "a", "it was read by half, and is not settled"
-        assert second.letters(second.client(0, 2).splits()) == "bcd"
+        assert second.letters(second.client(1).splits()) == "a", "it was read by half, and is not settled"
+        assert second.letters(second.client(0).splits()) == "bcd"
     finally:
         second.close()
 
 
 @pytest.mark.requirement("S4-15", "S4-31")
 def test_a_newer_version_of_a_subtask_begins_anew_and_the_older_gets_nothing_more(driver):
-    old = driver.client(0, 1, generation=1).splits()
+    old = driver.client(0, generation=1).splits()
     next(old), next(old)
-    new, other = driver.client(0, 2, generation=2).splits(), driver.client(1, 3).splits()
+    new, other = driver.client(0, generation=2).splits(), driver.client(1).splits()
     assert driver.letters([next(new)]) == "a", "they went back, and are handed out first"
     assert driver.letters(other) == "bcd"
     with pytest.raises(SplitsRefused, match="superseded"):
         next(old)
     with pytest.raises(SplitsRefused, match="superseded"):
-        next(driver.client(0, 4, generation=1).splits())
+        next(driver.client(0, generation=1).splits())
 
 
 def test_a_reader_that_is_cut_off_asks_again_and_misses_nothing(driver, monkeypatch):
-    client = driver.client(0, 1)
+    client = driver.client(0)
     splits = client.splits()
     seen = [next(splits)]
     client._connection.shutdown(socket.SHUT_RDWR)
@@ -182,9 +197,9 @@ def test_a_reader_that_is_cut_off_asks_again_and_misses_nothing(driver, monkeypa
     assert driver.letters([*seen, *splits]) == "abcd"
 
 
-def test_a_driver_that_is_gone_is_said_after_a_time(driver, monkeypatch):
-    monkeypatch.setattr(split_reader, "_PATIENCE_SECONDS", 0.3)
-    client = driver.client(0, 1)
+def test_a_driver_that_is_gone_is_said_after_a_time(driver):
+    client = driver.client(0)
+    client._patience = 0.3
     splits = client.splits()
     next(splits)
     driver.reads.close()
@@ -199,7 +214,7 @@ def test_an_enumerator_that_raises_fails_the_job(driver, monkeypatch):
 
     monkeypatch.setattr(InOrder, "next_input_split", broken)
     with pytest.raises(SplitsRefused, match="the enumerator of letters has failed"):
-        next(driver.client(0, 1).splits())
+        next(driver.client(0).splits())
     driver.thread.join(10)
     assert "no more luck" in str(driver.failure)
 
@@ -224,7 +239,7 @@ class TestStrangers:
             "stage": "letters",
             "subtask": 0,
             "generation": 1,
-            "attempt": 7,
+            "id": "7",
             "host": "x",
         }
         return json.dumps({**said, **other}).encode() + b"\n"
@@ -233,11 +248,11 @@ class TestStrangers:
         assert self.say(driver, self.hello(driver)) == b'{"ok": true}\n'
 
     @pytest.mark.parametrize(
-        "other", [{"token": "guess"}, {"token": None}, {"subtask": "x"}, {"attempt": None}], ids=str
+        "other", [{"token": "guess"}, {"token": None}, {"subtask": "x"}, {"generation": None}], ids=str
     )
     def test_without_the_token_or_a_number_nothing_is_said(self, driver, other):
         assert self.say(driver, self.hello(driver, **other), b'{"next": 0}\n') == b""
-        assert driver.letters(driver.client(0, 1).splits()) == "abcd"
+        assert driver.letters(driver.client(0).splits()) == "abcd"
 
     @pytest.mark.parametrize("other", [{"subtask": 2}, {"subtask": -1}, {"stage": "numbers"}], ids=str)
     def test_of_what_is_not_there_there_is_nothing(self, driver, other):
@@ -251,23 +266,23 @@ class TestStrangers:
     def test_junk_changes_nothing(self, driver, junk, known):
         said = self.say(driver, *([self.hello(driver)] if known else []), junk)
         assert said in (b"", b'{"ok": true}\n')
-        assert driver.letters(driver.client(0, 1).splits()) == "abcd"
+        assert driver.letters(driver.client(0).splits()) == "abcd"
 
     @pytest.mark.parametrize("position", [-5, 10**9])
     def test_a_place_that_is_not_there(self, driver, position):
         asked = json.dumps({"next": position}).encode() + b"\n"
         said = self.say(driver, self.hello(driver), asked)
         assert said.startswith(b'{"ok": true}\n')
-        assert driver.letters(driver.client(0, 1).splits()) == "abcd"
+        assert driver.letters(driver.client(0).splits()) == "abcd"
 
     def test_more_than_there_may_be_are_turned_away_until_others_have_gone(self, driver, monkeypatch):
         monkeypatch.setattr(split_endpoint, "_MOST_CONNECTIONS", 1)
-        client = driver.client(0, 1)
+        client = driver.client(0)
         splits = client.splits()
         next(splits)
         assert self.say(driver, self.hello(driver)) == b""
         client.close("finished")
-        assert driver.letters(driver.client(0, 2).splits()) == "abcd"
+        assert driver.letters(driver.client(0).splits()) == "abcd"
 
 
 class Told:
@@ -304,6 +319,22 @@ class ByVowel(Letters):
         return ByVowel.made[-1]
 
 
+class Counting(Letters):
+    """Its reader knows how often a source was asked, and reads that way."""
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        return CountingReader()
+
+
+class CountingReader(LettersReader):
+    def __init__(self) -> None:
+        self.made_at = len(asked)
+
+    def partitions(self) -> list[InputPartition]:
+        asked.append("once")
+        return [InputPartition(str(number + self.made_at)) for number in range(4)]
+
+
 class Backwards(Letters):
     def split_assigner(self, splits: Sequence[SourceSplit]) -> InOrder[SourceSplit]:
         return InOrder(sorted(splits, key=lambda split: str(split.partition.value), reverse=True))
@@ -319,8 +350,8 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
     asked.clear()
     drivers: list[Driver] = []
 
-    def make(source: type[DataSource], settled: Settled | None = None) -> Driver:
-        drivers.append(Driver(tmp_path / "store", settled, source))
+    def make(source: type[DataSource], settled: Settled | None = None, **options: Any) -> Driver:
+        drivers.append(Driver(tmp_path / "store", settled, source, **options))
         return drivers[-1]
 
     yield make
@@ -331,23 +362,23 @@ def made(tmp_path: Path) -> Iterator[Callable[..., Driver]]:
 @pytest.mark.requirement("S4-5")
 def test_a_source_may_hand_out_its_splits_in_an_order_of_its_own(made):
     driver = made(Backwards)
-    assert driver.letters(driver.client(0, 1).splits()) == "dcba"
+    assert driver.letters(driver.client(0).splits()) == "dcba"
 
 
 @pytest.mark.requirement("S4-22", "S4-23", "S4-24")
 def test_a_source_may_decide_who_reads_what_and_talk_with_its_readers(made):
     driver = made(ByVowel)
-    client, copy, said = driver.client(0, 1), driver.client(0, 2), list[Any]()
+    client, copy, said = driver.client(0), driver.client(0), list[Any]()
     client.send("hello")
     assert driver.letters(client.splits(said.append)) == "a"
     assert driver.letters(copy.splits()) == "a"
-    assert driver.letters(driver.client(1, 3).splits()) == "bcd"
-    assert (ByVowel.made[-1].heard, said) == ([(0, 1, "hello")], [{"heard": "hello"}])
+    assert driver.letters(driver.client(1).splits()) == "bcd"
+    assert (ByVowel.made[-1].heard, said) == ([(0, 0, "hello")], [{"heard": "hello"}])
 
 
 def test_an_event_that_is_sent_again_is_heard_once(made):
     driver = made(ByVowel)
-    client = driver.client(0, 1)
+    client = driver.client(0)
     client.send("one")
     client._hang_up()
     client._events = 0  # its answer was lost
@@ -358,7 +389,7 @@ def test_an_event_that_is_sent_again_is_heard_once(made):
 
 def test_an_event_for_a_reader_that_knows_none_is_an_error(made):
     driver = made(ByVowel)
-    client = driver.client(0, 1)
+    client = driver.client(0)
     client.send("hello")
     with pytest.raises(TypeError, match="no method handle_source_event"):
         list(client.splits())
@@ -368,64 +399,209 @@ def test_an_event_for_a_reader_that_knows_none_is_an_error(made):
 def test_an_event_for_an_enumerator_that_knows_none_fails_the_job(made):
     driver = made(Letters)
     with pytest.raises(SplitsRefused):
-        driver.client(0, 1).send("hello")
+        driver.client(0).send("hello")
     driver.thread.join(10)
     assert "AssigningEnumerator has no method handle_attempt_source_event" in str(driver.failure)
 
 
 def test_an_enumerator_that_leaves_splits_out_fails_the_job(made):
     driver = made(Forgetful)
-    driver.letters(driver.client(0, 1).splits())
+    driver.letters(driver.client(0).splits())
     with pytest.raises(SplitsRefused):
-        list(driver.client(1, 2).splits())
+        list(driver.client(1).splits())
     driver.thread.join(10)
     assert "of 4 splits the enumerator has assigned [3] to nobody" in str(driver.failure)
 
 
 def test_an_enumerator_under_the_next_driver_has_what_is_left(made):
     driver = made(ByVowel)
-    assert driver.letters(driver.client(1, 1).splits()) == "bcd"
+    assert driver.letters(driver.client(1).splits()) == "bcd"
     driver.close()
     second = made(ByVowel, driver.settled())
     assert [split.partition.value for split in ByVowel.made[-1].splits] == ["a"]
-    assert second.letters(second.client(1, 7).splits()) == "bcd"
-    assert second.letters(second.client(0, 8).splits()) == "a"
+    assert second.letters(second.client(1).splits()) == "bcd"
+    assert second.letters(second.client(0).splits()) == "a"
 
 
 @pytest.mark.parametrize(
     ("conf", "found"),
     [
-        ({}, (("127.0.0.1", 0), "127.0.0.1")),
-        ({"spark.driver.host": "driver.jobs.svc"}, (("driver.jobs.svc", 0), "driver.jobs.svc")),
+        ({}, Listening("127.0.0.1", 0, "127.0.0.1", 120.0)),
+        ({"spark.driver.host": "driver.jobs.svc"}, Listening("driver.jobs.svc", 0, "driver.jobs.svc", 120.0)),
         (
             {
                 "spark.driver.host": "driver.jobs.svc",
                 "spark.driver.bindAddress": "10.0.0.7",
                 "spark.rekindle.driver.splitsPort": "7099",
             },
-            (("10.0.0.7", 7099), "driver.jobs.svc"),
+            Listening("10.0.0.7", 7099, "driver.jobs.svc", 120.0),
         ),
     ],
 )
 def test_the_driver_listens_where_spark_does(conf, found):
-    assert listens_on(conf) == found
+    assert listening(conf, 60.0) == found
+    assert listening(conf, 600.0).patience == 1200.0
 
 
 @pytest.mark.parametrize("port", ["x", "-1", "65536", ""])
 def test_a_port_that_is_none_is_refused(port):
     with pytest.raises(PipelineMisuse, match="is no port"):
-        listens_on({"spark.rekindle.driver.splitsPort": port})
+        listening({"spark.rekindle.driver.splitsPort": port}, 60.0)
 
 
 def test_a_port_that_is_taken_is_told_with_the_remedy(driver, tmp_path):
+    taken = Listening("127.0.0.1", driver.spec.address[1], "127.0.0.1")
     reads = SourceReads(
-        {"letters": "f" * 64},
-        driver.store,
-        RunLayout(1),
-        {},
-        driver.spec.address,
-        "127.0.0.1",
-        threading.Event().set,
+        {"letters": "first"}, driver.store, RunLayout(1), {}, taken, lambda stage: True, threading.Event().set
     )
     with pytest.raises(EnvironmentProblem, match=r"(?s)cannot listen on 127.*splitsPort"):
         reads.spec(letters_graph().stage("letters"))
+
+
+def test_a_plan_that_is_made_when_the_run_is_over_opens_no_port(driver):
+    driver.close()
+    with pytest.raises(EnvironmentProblem, match="the run is over"):
+        driver.reads.spec(letters_graph().stage("letters"))
+
+
+@pytest.mark.requirement("S4-33", "S4-35", "S5-10")
+def test_where_nobody_may_read_beside_another_a_copy_waits_until_the_first_has_ended(made, monkeypatch):
+    monkeypatch.setattr(split_endpoint, "_WAIT_SECONDS", 0.2)
+    driver = made(Letters, may_copy=False)
+    first, copy = driver.client(0), driver.client(0)
+    reading = first.splits()
+    next(reading)
+    seen: list[str] = []
+    waiting = threading.Thread(target=lambda: seen.append(driver.letters(copy.splits())), daemon=True)
+    waiting.start()
+    waiting.join(1.0)
+    assert waiting.is_alive()
+    first.close("it was killed")
+    waiting.join(10.0)
+    assert seen == ["abcd"]
+
+
+@pytest.mark.requirement("S4-12", "S4-30")
+def test_a_reader_that_is_gone_without_a_word_is_given_up_after_a_time(made, monkeypatch):
+    monkeypatch.setattr(split_endpoint, "_AWAY_SECONDS", 0.2)
+    driver = made(Letters, may_copy=False)
+    killed = driver.client(0)
+    reading = killed.splits()
+    next(reading)
+    killed._hang_up()  # as the kernel does it for a process that was killed
+    assert driver.letters(driver.client(0).splits()) == "abcd"
+    with pytest.raises(SplitsRefused, match="given up"):
+        next(reading)
+
+
+@pytest.mark.requirement("S4-4")
+def test_the_next_driver_reads_with_the_first_ones_reader(made):
+    """A split is the number of a letter in what the reader had looked up."""
+    driver = made(Counting)
+    assert driver.letters(driver.client(1).splits()) == "0123"
+    (reader,) = {driver.spec.reader}
+    driver.close()
+    assert made(Counting).spec.reader == reader
+
+
+def test_an_enumerator_that_blocks_keeps_neither_the_job_master_nor_the_end_of_the_run(made, monkeypatch):
+    monkeypatch.setattr(split_endpoint, "_START_SECONDS", 0.5)
+    blocked, goes_on = threading.Event(), threading.Event()
+
+    def block(*_: object) -> None:
+        blocked.set()
+        goes_on.wait(30)
+
+    monkeypatch.setattr(InOrder, "next_input_split", block)
+    driver = made(Letters)
+    reader = threading.Thread(target=lambda: next(driver.client(0).splits(), None), daemon=True)
+    reader.start()
+    assert blocked.wait(10)
+    assert [one.stage for one in driver.reads.opened()] == ["letters"]
+    assert list(driver.reads.to_settle()) == []
+    driver.close()
+    goes_on.set()
+
+
+@pytest.mark.parametrize(
+    ("assigned", "said"),
+    [
+        (lambda split: split.partition, "which is none of the splits that it was given"),
+        (lambda split: SourceSplit(99), "which is none of the splits that it was given"),
+        (lambda split: SourceSplit(-1), "which is none of the splits that it was given"),
+    ],
+)
+def test_an_enumerator_that_assigns_what_is_no_split_fails_the_job(made, monkeypatch, assigned, said):
+    original = InOrder.next_input_split
+    monkeypatch.setattr(InOrder, "next_input_split", lambda self, *at: assigned(original(self, *at)))
+    driver = made(Backwards)
+    with pytest.raises(SplitsRefused, match="the enumerator of letters has failed"):
+        next(driver.client(0).splits())
+    driver.thread.join(10)
+    assert said in str(driver.failure)
+
+
+@pytest.mark.parametrize(("event", "said"), [({1, 2}, "not JSON serializable"), ("x" * 60_000, "60000 bytes")])
+def test_an_enumerator_that_sends_what_no_reader_can_be_told_fails_the_job(made, monkeypatch, event, said):
+    def send(self: Told, subtask: int, attempt: int, _: object) -> None:
+        self.context.send_event_to_source_reader(subtask, event, attempt=attempt)
+
+    monkeypatch.setattr(Told, "handle_attempt_source_event", send)
+    driver = made(ByVowel)
+    with pytest.raises(SplitsRefused):
+        driver.client(0).send("hello")
+    driver.thread.join(10)
+    assert said in str(driver.failure)
+
+
+def test_an_enumerator_that_sends_to_an_attempt_that_is_gone_fails_the_job(made, monkeypatch):
+    def send(self: Told, subtask: int, attempt: int, event: object) -> None:
+        self.heard.append((subtask, attempt, event))
+        self.context.send_event_to_source_reader(subtask, "hello", attempt=99)
+
+    monkeypatch.setattr(Told, "handle_attempt_source_event", send)
+    driver = made(ByVowel)
+    with pytest.raises(SplitsRefused):
+        driver.client(0).send("hello")
+    driver.thread.join(10)
+    assert "attempt 99 of subtask 0 does not run" in str(driver.failure)
+    assert len(ByVowel.made[-1].heard) == 1
+
+
+def test_an_incomplete_assignment_is_found_by_the_next_driver_too(made):
+    lost = {("letters", "first"): {0: [0, 1, 2], 1: []}}
+    with pytest.raises(SourceCoordinatorError, match=r"assigned \[3\] to nobody"):
+        made(Letters, lost)
+
+
+def test_a_source_that_hangs_keeps_no_run_from_ending(driver):
+    """Its planning thread is left behind, as that of any stage is."""
+    asked_for, goes_on = threading.Event(), threading.Event()
+
+    class Hanging(Letters):
+        def reader(self, schema: Any) -> DataSourceReader:
+            asked_for.set()
+            goes_on.wait(30)
+            return LettersReader()
+
+    reads = SourceReads(
+        {"letters": "other"},
+        driver.store,
+        RunLayout(1),
+        {},
+        Listening("127.0.0.1", 0, "127.0.0.1"),
+        lambda stage: True,
+        threading.Event().set,
+    )
+
+    def plan() -> None:
+        with pytest.raises(EnvironmentProblem, match="the run is over"):
+            reads.spec(letters_graph(Hanging).stage("letters"))
+
+    planning = threading.Thread(target=plan, daemon=True)
+    planning.start()
+    assert asked_for.wait(10)
+    reads.close()
+    assert planning.is_alive()
+    goes_on.set()
+    planning.join(10)

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 from pyspark import cloudpickle
 
-from rekindle.runtime.planning import by_value
+from rekindle.runtime.by_value import by_value
 from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.s3_storage import S3Storage
 from rekindle.runtime.storage import Storage
