@@ -1,16 +1,19 @@
-"""Five stages over whole numbers: keyed, pointwise and slow, keyed by chance or by the number, keyed and slow, a sink.
+"""Stages over whole numbers: read by splits and keyed, pointwise and slow, keyed by chance or by the number, keyed and
+slow, a sink. With "keyed" what was read is stored before it is keyed, with "random" it is keyed as it is read.
 
 Arguments: "random" or "keyed", partitions of all but the sink, seconds that each partition of the slow ones takes.
 Prints whether the sums are what arithmetic says, as JSON.
 """
 
 import json
+import random
 import sys
 import time
 
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 import rekindle
 from rekindle.pipeline import FileSink, Pipeline
@@ -25,10 +28,45 @@ def slept(batches):
     yield from batches
 
 
-@pipeline.source(partition_by="k")
-def numbers(spark):
-    """Whole numbers with a key."""
-    return spark.range(0, rows, 1, 4).select("id", (F.col("id") % keys).alias("k"))
+class Numbers(DataSource):
+    """Whole numbers with a key. Each time it is asked it names its splits in another order."""
+
+    @classmethod
+    def name(cls):
+        return "numbers"
+
+    def schema(self):
+        return "id BIGINT, k BIGINT"
+
+    def reader(self, schema):
+        return NumbersReader({key: int(self.options[key]) for key in ("rows", "keys", "splits")})
+
+
+class NumbersReader(DataSourceReader):
+    def __init__(self, options):
+        self.options = options
+
+    def partitions(self):
+        found = [InputPartition(split) for split in range(self.options["splits"])]
+        random.shuffle(found)
+        return found
+
+    def read(self, partition):
+        time.sleep(0.2)
+        for number in range(partition.value, self.options["rows"], self.options["splits"]):
+            yield number, number % self.options["keys"]
+
+
+options = {"rows": rows, "keys": keys, "splits": 20}
+if by_chance:
+    pipeline.read("numbers", Numbers, options=options, partition_by="k")
+else:
+    pipeline.read("read", Numbers, options=options, partitions=2)
+
+    @pipeline.stage(partition_by="k")
+    def numbers(read):
+        """What was read, by its key."""
+        return read
 
 
 @pipeline.stage(pointwise=True)
