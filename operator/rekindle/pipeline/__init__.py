@@ -8,7 +8,7 @@ from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.explain import explain
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.pipeline import Pipeline
-from rekindle.pipeline.sinks import FileSink, Sink
+from rekindle.pipeline.sinks import FileSink, Sink, SparkSink
 from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
 
@@ -26,6 +26,7 @@ __all__ = [
     "Rebalance",
     "Sink",
     "SourceSplit",
+    "SparkSink",
     "SplitEnumerator",
     "SplitEnumeratorContext",
     "Stage",

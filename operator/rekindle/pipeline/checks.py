@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, get_args
 
 from rekindle.pipeline.annotations import wrong_hints
 from rekindle.pipeline.declaration import Declaration, Role, signature
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.sinks import FileSink, SaveMode, Sink, SinkFormat
+from rekindle.pipeline.sinks import FileSink, SaveMode, Sink, SinkFormat, SparkSink, WriteMode
 from rekindle.pipeline.stage import SPARK_PARAMETER
 
 Check = Callable[[Declaration], None]
@@ -186,13 +186,33 @@ def check_sink(declared: Declaration) -> None:
     if not isinstance(sink, Sink):
         raise declared.error(
             f"goes to {sink!r}, which is no sink",
-            "give it a path or a FileSink",
+            "give it a path, a FileSink or a SparkSink",
         )
+    if isinstance(sink, SparkSink):
+        _check_spark_sink(declared, sink)
     if isinstance(sink, FileSink):
         _check_choice(declared, "format", sink.format, get_args(SinkFormat))
         _check_choice(declared, "mode", sink.mode, get_args(SaveMode))
         if not sink.path:
             raise declared.error("has an empty path", f"name a folder, such as 'out/{declared.name}'")
+
+
+def _check_spark_sink(declared: Declaration, sink: SparkSink) -> None:
+    if not isinstance(sink.format, str) and not _is_kind_of_data_source(sink.format):
+        raise declared.error(
+            f"has a SparkSink with format={sink.format!r}",
+            "it is a name such as 'jdbc', or a class of the kind pyspark.sql.datasource.DataSource",
+        )
+    if not sink.format and not sink.table:
+        raise declared.error("has a SparkSink without a format and a table", "give it one of them, or both")
+    if sink.mode not in get_args(WriteMode):
+        raise declared.error(f"has a SparkSink with mode={sink.mode!r}", f"it is {' or '.join(get_args(WriteMode))}")
+    if not isinstance(sink.options, Mapping):
+        raise declared.error(f"has a SparkSink with options={sink.options!r}", "they are a dictionary")
+
+
+def _is_kind_of_data_source(given: object) -> bool:
+    return isinstance(given, type) and any(map(_is_data_source, given.__mro__))
 
 
 def _check_choice(declared: Declaration, option: str, value: str, choices: tuple[str, ...]) -> None:
@@ -209,7 +229,7 @@ def check_source(declared: Declaration) -> None:
         _check_source_function(declared, read.reads, read.splits)
         return
     source = read.source
-    if not isinstance(source, type) or not any(_is_data_source(base) for base in source.__mro__):
+    if not _is_kind_of_data_source(source):
         hint = "for a built-in format" if isinstance(source, str) else "for anything else"
         raise declared.error(
             f"reads {source!r}, which is no class of the kind pyspark.sql.datasource.DataSource",

@@ -27,7 +27,7 @@ from types import CodeType, FunctionType, SimpleNamespace
 
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
-from rekindle.pipeline.sinks import FileSink, Sink
+from rekindle.pipeline.sinks import FileSink, Sink, SparkSink
 from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import Stage
 
@@ -64,6 +64,9 @@ def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
 def _sink(sink: Sink | None) -> str:
     if isinstance(sink, FileSink):
         return f"{sink.format} {sink.path!r}"  # as written: the target depends on the working directory
+    if isinstance(sink, SparkSink):
+        options = sorted((str(key), str(value)) for key, value in sink.options.items())
+        return f"spark {sink.format_name} {sink.table!r} {sink.mode} {options}"
     return sink.target if sink else ""
 
 

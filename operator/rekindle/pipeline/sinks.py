@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from os import fspath
 from os.path import abspath, normpath
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 SinkFormat = Literal["parquet", "csv"]
 SaveMode = Literal["error", "overwrite"]
@@ -60,3 +61,50 @@ class FileSink:
 
     def __str__(self) -> str:
         return f"{self.format} files in {self.path}"
+
+
+WriteMode = Literal["append", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSink:
+    """Whatever Spark can write to: a table, a database, a Python DataSource. The result is stored like any other, and
+    when the whole pipeline has finished one job of Spark's writes it there.
+
+    Attempts write to the store, so several at once are always supported. The job at the end is Spark's: of its tasks'
+    attempts one is committed, where the format knows commits.
+
+    Args:
+        format: as of `DataFrame.write.format`, or a Python DataSource with a writer.
+        options: as of `DataFrame.write.options`.
+        mode: "append" adds to what is there; "overwrite" replaces it.
+        table: as of `saveAsTable`; without one `save` is called.
+        repeatable: whether the job may run again when a driver was lost in the midst of it, and nobody can tell how far
+            it came. Unless given, it may where it overwrites.
+    """
+
+    format: str | type = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    mode: WriteMode = "append"
+    table: str | None = None
+    repeatable: bool | None = None
+    supports_concurrent_execution_attempts: bool = True
+
+    @property
+    def format_name(self) -> str:
+        """As Spark knows it; empty for that of tables."""
+        return self.format if isinstance(self.format, str) else str(self.format.name())  # type: ignore[attr-defined]
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether to write twice is as good as once."""
+        return self.mode == "overwrite" if self.repeatable is None else self.repeatable
+
+    @property
+    def target(self) -> str:
+        given = {str(key).lower(): str(value) for key, value in self.options.items()}
+        where = self.table or next((given[key] for key in ("path", "dbtable", "topic", "table") if key in given), "")
+        return " ".join(filter(None, (self.format_name, where)))
+
+    def __str__(self) -> str:
+        return f"{self.mode} to {self.target}"

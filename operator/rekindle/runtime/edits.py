@@ -102,7 +102,7 @@ def _pipeline(graph: PipelineGraph, run: int) -> dict[str, object]:
                 "inputs": list(stage.inputs),
                 "partitions": stage.partitions,
                 "exchange": stage.exchange.value,
-                "sink": getattr(stage.sink, "path", None),
+                "sink": getattr(stage.sink, "path", None) or (stage.sink.target if stage.sink else None),
             }
             for stage in graph.stages
         ],

@@ -130,6 +130,12 @@ def classify_planning_error(error: BaseException, stage: Stage, results: Results
     return failure if failure.cause.kind is not FailureKind.TASK else None
 
 
+def said_by(error: BaseException) -> tuple[str, str | None]:
+    """What an error of Spark's says in one line, and the user's own traceback in it."""
+    text = _most_recent(_text_of(error))
+    return _headline(text), user_traceback(text)
+
+
 def is_indeterminate(error: BaseException) -> bool:
     """Whether Spark (4.2 and newer) gave a job up since map outputs were lost that may come out differently, with
     result tasks finished already. Here that is a lost map side, and no failure of the user's."""

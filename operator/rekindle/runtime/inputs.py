@@ -128,6 +128,13 @@ class InputReader:
         session = relations.stage_session(self.spark, stage.partitions)
         return self._call(stage, session, stage.partitions, sources)
 
+    def result(self, stage: Stage, schema: str, manifests: Sequence[Manifest]) -> DataFrame:
+        """The stored result of a stage."""
+        from pyspark.sql.types import StructType
+
+        session = relations.stage_session(self.spark, stage.partitions)
+        return relations.read_result(session, self.store, StructType.fromJson(json.loads(schema)), manifests)
+
     def _call(self, stage: Stage, session: SparkSession, shuffle_partitions: int, sources: Sources) -> DataFrame:
         from pyspark.sql import DataFrame
 

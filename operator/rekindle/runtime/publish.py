@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rekindle.pipeline.sinks import FileSink
+from rekindle.pipeline.sinks import FileSink, SparkSink
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, combine_digests
@@ -28,19 +28,23 @@ _SUCCESS = "_SUCCESS"
 
 
 def sink_of(stage: Stage) -> FileSink | None:
-    """The stage's file sink, None for a stage without a sink."""
-    if stage.sink is None:
+    """The stage's file sink, None for a stage without one.
+
+    Raises PipelineMisuse for a sink that is none of ours, or a path that is no folder.
+    """
+    if stage.sink is None or isinstance(stage.sink, SparkSink):
         return None
     if not isinstance(stage.sink, FileSink):
         raise PipelineMisuse(
             f"stage {stage.name}: sinks of type {type(stage.sink).__name__} cannot be written",
-            remedy="use FileSink",
+            remedy="use FileSink or SparkSink",
             stage=stage.name,
         )
     if is_url(stage.sink.target):
         raise PipelineMisuse(
             f"sink {stage.name}: {stage.sink.path} is not a folder",
-            remedy="give a folder that the driver reaches; a store in a bucket works with it",
+            remedy="give a folder that the driver reaches (a store in a bucket works with it), or have Spark write: "
+            f"SparkSink({stage.sink.format!r}, options={{'path': {stage.sink.path!r}}}, mode='overwrite')",
             stage=stage.name,
         )
     return stage.sink
@@ -115,13 +119,8 @@ def publish(
     """
     sink = sink_of(stage)
     assert sink is not None
-    if len(manifests) != stage.partitions:
-        raise InputLost(
-            f"sink {stage.name}: {stage.partitions - len(manifests)} of {stage.partitions} manifests are gone",
-            remedy="run again: the next run makes them again",
-            stage=stage.name,
-        )
-    target, contents = _folder_of(sink), _contents(identity, manifests)
+    check_whole(stage, manifests)
+    target, contents = _folder_of(sink), contents_of(identity, manifests)
     # Named by the run: what a driver leaves that is killed here, the next one finds. And by the driver: one that was
     # thought dead has folders of its own. What is seen before the fence is of nobody who has begun after it.
     beside = f".{target.name}.rekindle-{hashlib.sha256(identity.encode()).hexdigest()[:16]}-"
@@ -149,6 +148,16 @@ def publish(
     for path in left:
         _remove(path)
     return count
+
+
+def check_whole(stage: Stage, manifests: Sequence[Manifest]) -> None:
+    """Raises InputLost where a partition has none."""
+    if len(manifests) != stage.partitions:
+        raise InputLost(
+            f"sink {stage.name}: {stage.partitions - len(manifests)} of {stage.partitions} manifests are gone",
+            remedy="run again: the next run makes them again",
+            stage=stage.name,
+        )
 
 
 def _folder_of(sink: FileSink) -> Path:
@@ -259,7 +268,8 @@ def _one_in_the_other(one: Path, other: Path) -> bool:
     return first == second or first in second.parents or second in first.parents
 
 
-def _contents(identity: str, manifests: Sequence[Manifest]) -> dict[str, object]:
+def contents_of(identity: str, manifests: Sequence[Manifest]) -> dict[str, object]:
+    """What says of a published result which one it is, as JSON types."""
     files = "\n".join(file.path for manifest in manifests for file in manifest.files)
     return {
         "run": identity,
@@ -270,7 +280,7 @@ def _contents(identity: str, manifests: Sequence[Manifest]) -> dict[str, object]
 
 
 def _published(target: Path) -> object:
-    """What the folder says that it holds, as `_contents` tells it; None where it says nothing."""
+    """What the folder says that it holds, as `contents_of` tells it; None where it says nothing."""
     try:
         return json.loads((target / _SUCCESS).read_text())
     except (OSError, ValueError, RecursionError):

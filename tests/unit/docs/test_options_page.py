@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.api.settings import RekindleSettings
-from rekindle.pipeline import FileSink, Pipeline
+from rekindle.pipeline import FileSink, Pipeline, SparkSink
 
 PAGE = (Path(__file__).parents[3] / "docs" / "options.md").read_text(encoding="utf-8")
 
@@ -91,3 +91,10 @@ def test_the_options_of_a_pipeline_and_a_file_sink():
     sink = FileSink("out")
     assert (sink.format, sink.mode, sink.supports_concurrent_execution_attempts) == ("parquet", "error", True)
     assert list(rows(f"`{text}`")) == list(inspect.signature(FileSink).parameters)
+
+
+def test_the_options_of_a_spark_sink():
+    text = 'SparkSink(format="", options={}, mode="append", table=None, repeatable=None, '
+    text += "supports_concurrent_execution_attempts=True)"
+    assert SparkSink() == SparkSink("", {}, "append", None, None, supports_concurrent_execution_attempts=True)
+    assert list(rows(f"`{text}`")) == list(inspect.signature(SparkSink).parameters)

@@ -458,7 +458,9 @@ def report(flights): ...
 def test_a_sink_that_is_none():
     pipeline = one_source()
     pipeline.sink(7)(report)  # type: ignore[arg-type]
-    assert complaint(pipeline) == ("sink 'report' goes to 7, which is no sink\n-> give it a path or a FileSink")
+    assert complaint(pipeline) == (
+        "sink 'report' goes to 7, which is no sink\n-> give it a path, a FileSink or a SparkSink"
+    )
 
 
 def test_a_sink_with_an_empty_path():

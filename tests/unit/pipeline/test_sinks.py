@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql.datasource import DataSource
 
-from rekindle.pipeline import FileSink, Sink
+from rekindle.pipeline import FileSink, Pipeline, PipelineError, Sink, SparkSink
 
 
 @pytest.mark.parametrize(
@@ -44,3 +46,60 @@ def test_the_file_sink_takes_concurrent_attempts_and_others_must_say_so():
     assert Queue().supports_concurrent_execution_attempts is False
     assert isinstance(FileSink("out"), Sink)
     assert not isinstance("out", Sink)
+
+
+class Letters(DataSource):
+    @classmethod
+    def name(cls) -> str:
+        return "letters"
+
+
+@pytest.mark.parametrize(
+    ("sink", "target"),
+    [
+        (
+            SparkSink("jdbc", {"url": "jdbc:postgresql://db/x", "DbTable": "totals", "password": "secret"}),
+            "jdbc totals",
+        ),
+        (SparkSink("parquet", {"path": "s3a://bucket/out"}, "overwrite"), "parquet s3a://bucket/out"),
+        (SparkSink(table="shop.totals"), "shop.totals"),
+        (SparkSink(Letters, {"path": "/out"}), "letters /out"),
+        (SparkSink("noop"), "noop"),
+    ],
+    ids=str,
+)
+def test_a_sink_that_spark_writes_to_is_told_by_format_and_place(sink, target):
+    assert sink.target == target
+    assert "secret" not in str(sink)
+
+
+@pytest.mark.requirement("S5-6", "S5-7")
+def test_a_sink_that_spark_writes_to_takes_concurrent_attempts_for_they_write_to_the_store():
+    assert SparkSink("jdbc").supports_concurrent_execution_attempts
+
+
+def test_only_what_replaces_may_be_written_again_unless_somebody_says_so():
+    told = [SparkSink("jdbc", mode=mode, repeatable=says).may_repeat for mode in MODES for says in (None, True, False)]
+    assert told == [False, True, False, True, True, False]
+
+
+MODES: tuple[Any, ...] = ("append", "overwrite")
+
+
+@pytest.mark.parametrize(
+    ("sink", "problem"),
+    [
+        (SparkSink(), "without a format and a table"),
+        (SparkSink("jdbc", mode="error"), "mode='error'"),  # type: ignore[arg-type]
+        (SparkSink(int), "format=<class 'int'>"),
+        (SparkSink("jdbc", options="url"), "options='url'"),  # type: ignore[arg-type]
+    ],
+    ids=["nowhere", "mode", "class", "options"],
+)
+def test_a_sink_that_spark_cannot_write_to_is_refused(sink, problem):
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink(sink, name="b")(lambda a: a)
+    with pytest.raises(PipelineError) as refused:
+        pipeline.build()
+    assert problem in str(refused.value)
