@@ -68,3 +68,27 @@ def test_what_is_known_of_a_stage_is_forgotten_when_it_begins_anew():
     assert (set(facts.schemas), set(facts.plans), set(facts.reruns)) == ({"A"}, {"A"}, {"A"})
     facts.add([event(RerunRequested("A", "asked for by me"))])
     assert facts.reruns == {}
+
+
+def test_what_subtasks_of_sources_read_is_kept_in_order():
+    facts = fold(
+        [
+            note(1.0, "SplitsSettled", stage="events", source="f-0", subtask=1, splits=[[4, 6], [2, 2]]),
+            note(1.0, "SplitsSettled", stage="events", source="g-1", subtask=1, splits=[]),
+        ]
+    )
+    assert facts.settled == {("events", "f-0"): {1: [4, 5, 6, 2]}, ("events", "g-1"): {1: []}}
+
+
+def test_a_source_is_another_after_each_edit_and_when_it_is_to_be_made_again():
+    begun = note(0.0, "RunStarted", application="a", fingerprints={"events": "f" * 64, "other": "o" * 64}, stages=[])
+    edited = {"application": "a", "stages": [], "anew": [], "gone": [], "again": ["events"]}
+    changes = [
+        note(1.0, "PipelineChanged", fingerprints={"events": "e" * 64, "other": "o" * 64}, **edited),
+        note(2.0, "PipelineChanged", fingerprints={"events": "f" * 64, "other": "o" * 64}, **edited),
+        note(3.0, "RerunRequested", stage="events", by="somebody"),
+    ]
+    told = [fold([begun, *changes[:count]]).sources() for count in range(4)]
+    assert len({one["events"] for one in told}) == 4
+    assert len({one["other"] for one in told}) == 1
+    assert fold([begun, *changes]).sources() == told[3]
