@@ -15,7 +15,8 @@ ROWS = 10
 def ticks(
     folder: Path, splits: int, seconds: float, long: float, how: str, speculation: str = "baselineLowerBound: 5s"
 ):
-    return Application(folder, PROGRAM, "3", str(splits), str(seconds), str(long), how, speculation=speculation)
+    """Four subtasks on three nodes: the last finds what is left."""
+    return Application(folder, PROGRAM, "4", str(splits), str(seconds), str(long), how, speculation=speculation)
 
 
 def is_right(application: Application, splits: int) -> bool:
@@ -29,31 +30,25 @@ def shares(application: Application) -> list[int]:
     return sorted(int(count) for (count,) in counted)
 
 
-@pytest.mark.requirement("S4-4", "S4-16", "S4-31")
-def test_a_killed_driver_costs_what_was_being_read(tmp_path):
-    """Two subtasks are stored when it is killed. Asked again, the source would name its splits in another order."""
+@pytest.mark.requirement("S4-4", "S4-16", "S4-30", "S4-31")
+def test_an_executor_and_a_driver_that_are_killed_cost_what_was_being_read(tmp_path):
+    """Three subtasks are stored when the driver is killed. Asked again, the source would name its splits in another
+    order."""
     application = ticks(tmp_path, 30, 0.2, 12.0, "sleep")
-    outcome = application.run("kill-driver@stage=ticks,fraction=0.6")
+    outcome = application.run("kill-executor:node=2@stage=ticks", "kill-driver@stage=ticks,fraction=0.7")
     assert outcome.code == 0, outcome.err
     assert outcome.report["drivers"] == 2
+    assert outcome.report["executorsLost"] >= 1
     assert outcome.restarted() == {"ticks": 1}
-    assert is_right(application, 30)
-
-
-@pytest.mark.requirement("S4-30", "S4-31")
-def test_a_killed_executor_costs_what_its_subtask_had_read(tmp_path):
-    application = ticks(tmp_path, 30, 0.3, 6.0, "sleep")
-    outcome = application.run("kill-executor:node=2@stage=ticks")
-    assert outcome.code == 0, outcome.err
     assert is_right(application, 30)
 
 
 @pytest.mark.requirement("S4-1", "S4-4", "S4-17", "S4-18")
 def test_a_slow_node_reads_fewer_splits_and_a_copy_reads_the_same_elsewhere(tmp_path):
-    application = ticks(tmp_path, 40, 0.5, 0.5, "burn", "baselineLowerBound: 3s")
+    application = ticks(tmp_path, 20, 1.5, 1.5, "burn", "baselineLowerBound: 3s")
     outcome = application.run("slow-node:node=1,factor=0.05@stage=ticks", options=("--hold-cores", "0.6"))
     assert outcome.code == 0, outcome.err
-    assert is_right(application, 40)
-    assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}
+    assert is_right(application, 20)
+    assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}, outcome.err
     assert outcome.stage("ticks")["speculativeEffective"] == 1, outcome.err
-    assert shares(application)[0] < 40 / 3 / 2
+    assert sum(shares(application)[-2:]) >= 16, "the two healthy nodes have read nearly all"
