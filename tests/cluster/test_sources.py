@@ -41,4 +41,3 @@ def test_a_killed_driver_costs_what_was_being_read_and_nobody_reads_a_split_twic
     assert [(one["splits"], one["settled"]) for one in report["sources"]] == [(SPLITS, SPLITS)]
     (shares,) = app.said("shares")
     assert sum(shares) == SPLITS
-    assert min(shares) < SPLITS / 2, "who read the long one has read fewer"
