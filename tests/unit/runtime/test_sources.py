@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -194,6 +195,15 @@ def test_a_reader_that_is_cut_off_asks_again_and_misses_nothing(driver, monkeypa
     client._connection.shutdown(socket.SHUT_RDWR)
     seen += [next(splits)]
     client._hang_up()
+    assert driver.letters([*seen, *splits]) == "abcd"
+
+
+def test_a_reader_may_take_its_time(driver, monkeypatch):
+    for name in ("_HELLO_SECONDS", "_SEND_SECONDS", "_AWAY_SECONDS"):
+        monkeypatch.setattr(split_endpoint, name, 0.2)
+    splits = driver.client(0).splits()
+    seen = [next(splits)]
+    time.sleep(1.0)
     assert driver.letters([*seen, *splits]) == "abcd"
 
 
