@@ -182,6 +182,15 @@ class TestConcurrentAttempts:
         with pytest.raises(AttemptNotRunning):
             source.request(0, 1)
 
+    @pytest.mark.requirement("S4-13", "S4-14")
+    def test_an_attempt_can_be_sent_something_from_when_it_is_ready(self):
+        source = Source()
+        with pytest.raises(AttemptNotRunning):
+            source.context.send_event_to_source_reader(0, "too soon", attempt=2)
+        source.coordinator.execution_attempt_ready(0, 2)
+        source.context.send_event_to_source_reader(0, "hello", attempt=2)
+        assert source.told(0, 2) == [SourceEvent("hello")]
+
     @pytest.mark.requirement("S4-12", "S4-30")
     def test_of_an_attempt_that_failed_only_its_own_is_forgotten(self):
         source = fed_by(InOrder(["a", "b"]))
