@@ -216,9 +216,9 @@ class SourceCoordinator(Generic[S]):
         """Subtasks that read what they have, for good."""
         return frozenset(self._settled)
 
-    def has_attempts(self, subtask: int) -> bool:
-        """Whether any attempt of a subtask runs."""
-        return bool(self._attempts.get(subtask))
+    def attempts(self, subtask: int) -> tuple[int, ...]:
+        """The attempts of a subtask that run, as far as anybody has told."""
+        return tuple(self._attempts.get(subtask, ()))
 
     # -- what readers say --------------------------------------------------------------------------------
 

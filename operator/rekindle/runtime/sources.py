@@ -109,7 +109,9 @@ class _Source:
         durable: subtasks of which the journal has what they read.
         asked: those of which it is to have that.
         generations: [subtask -> the newest that has registered]
+        begun: [subtask -> the one whose attempts read]
         numbers: [reader -> the attempt that it is]
+        readers: [attempt -> its reader]
         lock: of coordinator, generations and numbers.
     """
 
@@ -120,7 +122,9 @@ class _Source:
     durable: set[int]
     asked: set[int]
     generations: dict[int, int] = field(default_factory=dict)
+    begun: dict[int, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    readers: dict[int, Reader] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -239,9 +243,6 @@ class SourceReads:
             if reader.generation < newest:
                 raise Refused("this attempt has been superseded")
             source.generations[reader.subtask] = reader.generation
-            if reader.generation > newest:
-                with self._failing(source):
-                    source.coordinator.subtask_reset(reader.subtask)
 
     def next(self, reader: Reader, position: int) -> Split | Event | None:
         source = self._sources[reader.stage]
@@ -268,26 +269,42 @@ class SourceReads:
     def ended(self, reader: Reader, said: str) -> None:
         source = self._sources[reader.stage]
         with source.lock:
-            attempt = source.numbers.get(reader.id)
+            attempt = source.numbers.pop(reader.id, None)
             if attempt is not None:
+                del source.readers[attempt]
                 source.coordinator.execution_attempt_failed(reader.subtask, attempt, said)
         if self._endpoint is not None and not source.coordinator.concurrent_attempts:
             self._endpoint.news()  # somebody may wait for its place
 
     def _attempt(self, source: _Source, reader: Reader) -> int:
         """The attempt that a reader is; it becomes one when it first asks for something. Where there may be only one at
-        a time it waits for that until the other has ended."""
+        a time it waits for that until the other has ended, of an older generation too."""
+        if reader.generation < source.generations[reader.subtask]:
+            raise Refused("this attempt has been superseded")
         if (known := source.numbers.get(reader.id)) is not None:
             return known
         coordinator = source.coordinator
-        if reader.generation < source.generations.get(reader.subtask, 0):
-            raise Refused("this attempt has been superseded")
-        if not coordinator.concurrent_attempts and coordinator.has_attempts(reader.subtask):
+        if not coordinator.concurrent_attempts and self._is_taken(source, reader.subtask):
             raise NotYet(is_held=True)
+        if source.begun.get(reader.subtask, reader.generation) != reader.generation:
+            with self._failing(source):
+                coordinator.subtask_reset(reader.subtask)
+        source.begun[reader.subtask] = reader.generation
         attempt = source.numbers[reader.id] = next(self._numbers)
+        source.readers[attempt] = reader
         coordinator.execution_attempt_ready(reader.subtask, attempt)
         self._handle(source, reader, attempt, ReaderRegistration(reader.host))
         return attempt
+
+    def _is_taken(self, source: _Source, subtask: int) -> bool:
+        """Whether an attempt of a subtask reads, or may come back; who is gone for good gives its place up."""
+        endpoint = self._endpoint
+        for attempt in source.coordinator.attempts(subtask):
+            reader = source.readers[attempt]
+            if endpoint is None or not endpoint.is_gone(reader.id):
+                return True
+            source.coordinator.execution_attempt_failed(subtask, attempt, "its connection was lost")
+        return False
 
     def _message(self, source: _Source, reader: Reader, attempt: int, position: int) -> object:
         """What the reader is told at that place; None where that is not known yet."""
@@ -312,7 +329,12 @@ class SourceReads:
     def _telling(self, source: _Source) -> Iterator[None]:
         """Others that wait are looked at again where something was put into their inboxes."""
         before = source.coordinator.told
-        yield
+        try:
+            yield
+        finally:
+            self._tell_others(source, before)
+
+    def _tell_others(self, source: _Source, before: int) -> None:
         if source.coordinator.told != before and self._endpoint is not None:
             self._endpoint.news()
 

@@ -14,8 +14,11 @@ import logging
 import socket
 import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +29,9 @@ _MOST_LINE = 1 << 16
 _HELLO_SECONDS = 10.0
 _SEND_SECONDS = 60.0
 _WAIT_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+"""How often it is looked whether somebody is gone for whom another waits."""
+
 _AWAY_SECONDS = 15.0
 """After which a reader whose connection was lost has ended. It comes back at once, if at all."""
 _MOST_CONNECTIONS = 4096
@@ -106,6 +112,7 @@ class SplitEndpoint:
         self._token, self._splits = token.encode(), splits
         self._heard: dict[str, int] = {}
         self._connections: Counter[str] = Counter()
+        self._gone: dict[str, float] = {}
         self._loop = asyncio.new_event_loop()
         self._waiting: set[asyncio.Event] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -174,15 +181,12 @@ class SplitEndpoint:
     async def _talk(self, stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         reader, said = self._known(await self._line(stream, _HELLO_SECONDS)), None
         self._connections[reader.id] += 1
+        self._gone.pop(reader.id, None)
         try:
             self._splits.register(reader)
             await self._say(writer, {"ok": True})
             while (asked := await self._line(stream, None)).get("bye") is None:  # a split may take hours to read
-                if "event" in asked:
-                    self._hear(reader, int(asked["number"]), asked["event"])
-                    await self._say(writer, {"ok": True})
-                else:
-                    await self._answer(writer, reader, int(asked["next"]))
+                await self._answer(writer, reader, asked)
             said = str(asked["bye"])
         except Refused as error:
             said = str(error)
@@ -193,20 +197,18 @@ class SplitEndpoint:
     def _left(self, reader: Reader, said: str | None) -> None:
         """A connection has ended; where nothing was said to that, its reader may come back on another."""
         self._connections[reader.id] -= 1
+        if self._connections[reader.id] <= 0:
+            del self._connections[reader.id]
         if said is not None:
-            self._end(reader, said)
-        elif self._connections[reader.id] == 0:
-            self._loop.call_later(_AWAY_SECONDS, self._end_if_away, reader)
+            self._heard.pop(reader.id, None)
+            with contextlib.suppress(KeyError):  # of no source that there is
+                self._splits.ended(reader, said)
+        elif reader.id not in self._connections:
+            self._gone[reader.id] = self._loop.time()
 
-    def _end_if_away(self, reader: Reader) -> None:
-        if self._connections[reader.id] == 0:
-            self._end(reader, "its connection was lost")
-
-    def _end(self, reader: Reader, said: str) -> None:
-        del self._connections[reader.id]
-        self._heard.pop(reader.id, None)
-        with contextlib.suppress(KeyError):  # of no source that there is
-            self._splits.ended(reader, said)
+    def is_gone(self, reader_id: str) -> bool:
+        """Whether a reader's connection was lost so long ago that it will not come back. By this thread only."""
+        return self._loop.time() > self._gone.get(reader_id, self._loop.time()) + _AWAY_SECONDS
 
     def _known(self, hello: dict[str, Any]) -> Reader:
         """Raises ValueError where it does not have the token, or says too little."""
@@ -222,22 +224,18 @@ class SplitEndpoint:
             raise ConnectionError("the connection has ended")
         return dict(json.loads(line))
 
-    def _hear(self, reader: Reader, number: int, event: Any) -> None:
-        """An event that is sent again, as its answer was lost, is passed over."""
-        if number >= self._heard.get(reader.id, 0):
-            self._heard[reader.id] = number + 1
-            self._splits.say(reader, event)
-
-    async def _answer(self, writer: asyncio.StreamWriter, reader: Reader, position: int) -> None:
-        event = asyncio.Event()
-        self._waiting.add(event)
+    async def _answer(self, writer: asyncio.StreamWriter, reader: Reader, asked: dict[str, Any]) -> None:
         try:
-            told = await self._told(reader, position, event)
+            if "event" in asked:
+                number, event = int(asked["number"]), asked["event"]
+                await self._when_known(lambda: self._hear(reader, number, event))
+                await self._say(writer, {"ok": True})
+                return
+            position = int(asked["next"])
+            told = await self._when_known(lambda: self._splits.next(reader, position))
         except NotYet as not_yet:
             await self._say(writer, {"wait": True, "held": not_yet.is_held})
             return
-        finally:
-            self._waiting.discard(event)
         match told:
             case Split(number, data):
                 await self._say(writer, {"split": number, "bytes": len(data)}, data)
@@ -246,19 +244,36 @@ class SplitEndpoint:
             case None:
                 await self._say(writer, {"noMore": True})
 
-    async def _told(self, reader: Reader, position: int, news: asyncio.Event) -> Split | Event | None:
-        """What a reader is told, if that is known within a few seconds; NotYet where it is not."""
-        deadline = self._loop.time() + _WAIT_SECONDS
-        while True:
-            news.clear()
-            try:
-                return self._splits.next(reader, position)
-            except NotYet:
-                if self._loop.time() >= deadline:
-                    raise
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(deadline):
-                    await news.wait()
+    def _hear(self, reader: Reader, number: int, event: Any) -> None:
+        """An event that is sent again, as its answer was lost, is passed over."""
+        if number < self._heard.get(reader.id, 0):
+            return
+        try:
+            self._splits.say(reader, event)
+        except NotYet:
+            raise
+        except BaseException:
+            self._heard[reader.id] = number + 1
+            raise
+        self._heard[reader.id] = number + 1
+
+    async def _when_known(self, ask: Callable[[], T]) -> T:
+        """What `ask` returns, if that is known within a few seconds; NotYet where it is not."""
+        deadline, news = self._loop.time() + _WAIT_SECONDS, asyncio.Event()
+        self._waiting.add(news)
+        try:
+            while True:
+                news.clear()
+                try:
+                    return ask()
+                except NotYet:
+                    if self._loop.time() >= deadline:
+                        raise
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(min(deadline, self._loop.time() + _LOOK_SECONDS)):
+                        await news.wait()
+        finally:
+            self._waiting.discard(news)
 
     async def _say(self, writer: asyncio.StreamWriter, what: dict[str, Any], data: bytes = b"") -> None:
         writer.write(json.dumps(what).encode() + b"\n" + data)
@@ -269,6 +284,7 @@ class SplitEndpoint:
 def _keep_alive(connection: socket.socket) -> None:
     """Have the kernel end a connection whose other end is gone without a word."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4)):
+    options = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 4, "TCP_USER_TIMEOUT": 35_000}
+    for name, value in options.items():
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -173,7 +173,12 @@ class SplitClient:
 
     def send(self, event: Any) -> None:
         """Send an event to the enumerator, in JSON types. Raises ConnectionError as `splits`."""
-        self._ask({"event": event, "number": self._events}, time.monotonic())
+        silent_since = time.monotonic()
+        while "wait" in (answer := self._ask({"event": event, "number": self._events}, silent_since)[0]):
+            if answer.get("held"):
+                silent_since = time.monotonic()
+            elif time.monotonic() > silent_since + self._patience:
+                raise ConnectionError(f"the source's enumerator has taken no event for {self._patience:g} s")
         self._events += 1
 
     def close(self, said: str) -> None:

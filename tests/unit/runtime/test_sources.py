@@ -615,3 +615,47 @@ def test_a_source_that_hangs_keeps_no_run_from_ending(driver):
     assert planning.is_alive()
     goes_on.set()
     planning.join(10)
+
+
+@pytest.mark.requirement("S4-33", "S4-35")
+def test_a_newer_version_waits_too_where_nobody_may_read_beside_another(made, monkeypatch):
+    monkeypatch.setattr(split_endpoint, "_WAIT_SECONDS", 0.2)
+    driver = made(Letters, may_copy=False)
+    old, new = driver.client(0, generation=1), driver.client(0, generation=2)
+    reading = old.splits()
+    next(reading)
+    seen: list[str] = []
+    waiting = threading.Thread(target=lambda: seen.append(driver.letters(new.splits())), daemon=True)
+    waiting.start()
+    waiting.join(1.0)
+    assert waiting.is_alive()
+    with pytest.raises(SplitsRefused, match="superseded"):
+        next(reading)
+    waiting.join(10.0)
+    assert seen == ["abcd"], "what the old one had went back"
+
+
+def test_an_event_of_a_reader_that_waits_for_its_place_is_heard_when_it_has_it(made, monkeypatch):
+    monkeypatch.setattr(split_endpoint, "_WAIT_SECONDS", 0.2)
+    driver = made(ByVowel, may_copy=False)
+    first, second = driver.client(0), driver.client(0)
+    first.send("one")
+    sending = threading.Thread(target=lambda: second.send("two"), daemon=True)
+    sending.start()
+    sending.join(1.0)
+    assert sending.is_alive()
+    assert [event for _, _, event in ByVowel.made[-1].heard] == ["one"]
+    first.close("finished")
+    sending.join(10.0)
+    assert [event for _, _, event in ByVowel.made[-1].heard] == ["one", "two"]
+
+
+def test_a_reader_that_was_cut_off_for_long_goes_on_where_nobody_needs_its_place(driver, monkeypatch):
+    monkeypatch.setattr(split_endpoint, "_AWAY_SECONDS", 0.0)
+    client = driver.client(0)
+    splits = client.splits()
+    seen = [next(splits)]
+    client._hang_up()
+    time.sleep(0.3)
+    copy = driver.letters(driver.client(0).splits())
+    assert driver.letters([*seen, *splits]) == copy == "abcd"
