@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
 
 from rekindle.pipeline import Pipeline, SparkSink
-from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime import publisher
+from rekindle.runtime.errors import PipelineFailed, PipelineMisuse
 
 
 class Ledger(DataSource):
@@ -46,6 +47,12 @@ class Rows(WriterCommitMessage):
         self.rows = rows
 
 
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    (tmp_path / "ledger").mkdir()
+    return tmp_path / "ledger"
+
+
 def committed(folder: Path) -> list[list[int]]:
     return [json.loads(path.read_text()) for path in folder.glob("*.json")]
 
@@ -65,24 +72,24 @@ def numbers(sink: SparkSink) -> Pipeline:
 
 
 @pytest.mark.requirement("S5-8")
-def test_a_python_data_source_is_given_the_rows_in_one_commit(spark, tmp_path):
-    result = numbers(SparkSink(Ledger, {"path": tmp_path})).run(spark, store=tmp_path / "store")
-    assert committed(tmp_path) == [[0, 2, 4, 6, 8]]
-    assert result.report["sinks"] == [{"stage": "out", "path": f"ledger {tmp_path}", "files": 0}]
-    numbers(SparkSink(Ledger, {"path": tmp_path})).run(spark, store=tmp_path / "store")
-    assert committed(tmp_path) == [[0, 2, 4, 6, 8]] * 2, "another run adds its own"
+def test_a_python_data_source_is_given_the_rows_in_one_commit(spark, tmp_path, ledger):
+    result = numbers(SparkSink(Ledger, {"path": ledger})).run(spark, store=tmp_path / "store")
+    assert committed(ledger) == [[0, 2, 4, 6, 8]]
+    assert result.report["sinks"] == [{"stage": "out", "path": f"ledger {ledger}", "files": 0}]
+    numbers(SparkSink(Ledger, {"path": ledger})).run(spark, store=tmp_path / "store")
+    assert committed(ledger) == [[0, 2, 4, 6, 8]] * 2, "another run adds its own"
 
 
-def test_a_commit_that_failed_is_not_done_again_unless_that_may_be(spark, tmp_path):
-    options = {"path": tmp_path, "broken": "once"}
+def test_a_commit_that_failed_is_not_done_again_unless_that_may_be(spark, tmp_path, ledger):
+    options = {"path": ledger, "broken": "once"}
     with pytest.raises(PipelineFailed, match=r"(?s)could not write to ledger.*the ledger is away.*look what is there"):
         numbers(SparkSink(Ledger, options)).run(spark, store=tmp_path / "store")
-    (tmp_path / "mended").touch()
+    (ledger / "mended").touch()
     with pytest.raises(PipelineFailed, match="nobody can tell how far it came"):
         numbers(SparkSink(Ledger, options)).run(spark, store=tmp_path / "store")
-    assert committed(tmp_path) == []
+    assert committed(ledger) == []
     result = numbers(SparkSink(Ledger, options, repeatable=True)).run(spark, store=tmp_path / "store")
-    assert committed(tmp_path) == [[0, 2, 4, 6, 8]]
+    assert committed(ledger) == [[0, 2, 4, 6, 8]]
     assert {stage["name"]: stage["rerun"] for stage in result.report["stages"]} == {"some": 0, "out": 0}
 
 
@@ -103,6 +110,34 @@ def test_a_table_is_written_by_its_name(spark, tmp_path):
         spark.sql("drop table evens")
 
 
-def test_a_format_that_spark_does_not_know_is_told_and_can_be_mended(spark, tmp_path):
-    with pytest.raises(PipelineFailed, match=r"(?s)sink out: Spark could not write to nowhere.*look what is there"):
+def test_a_sink_that_cannot_be_reached_is_mended_without_computing_anything_again(spark, tmp_path, ledger):
+    """Nothing was written, so even what may not be written twice is written by the next run; elsewhere, if need be."""
+    with pytest.raises(PipelineFailed, match=r"(?s)sink out: Spark could not write to nowhere.*only publishing"):
         numbers(SparkSink("nowhere")).run(spark, store=tmp_path / "store")
+    absent = SparkSink("jdbc", {"url": "jdbc:absent:x", "dbtable": "numbers", "driver": "no.such.Driver"})
+    with pytest.raises(PipelineFailed, match=r"(?s)sink out: Spark could not write to jdbc numbers.*only publishing"):
+        numbers(absent).run(spark, store=tmp_path / "store")
+    result = numbers(SparkSink(Ledger, {"path": ledger})).run(spark, store=tmp_path / "store")
+    assert committed(ledger) == [[0, 2, 4, 6, 8]]
+    assert {stage["name"]: stage["rerun"] for stage in result.report["stages"]} == {"some": 0, "out": 0}
+
+
+def test_spark_makes_no_copies_of_tasks_that_publish(spark, tmp_path, monkeypatch):
+    """What they write to may take what both have written."""
+    conf, seen = spark.sparkContext._jsc.sc().conf(), list[str]()
+    before = conf.get("spark.speculation.quantile")
+    assert conf.get("spark.speculation") == "true"
+
+    def write(sink: SparkSink, frame: DataFrame) -> None:
+        seen.append(conf.get("spark.speculation.quantile"))
+
+    monkeypatch.setattr(publisher, "write_by_spark", write)
+    numbers(SparkSink("noop")).run(spark, store=tmp_path / "store")
+    assert float(seen[0]) == 1.0 > float(before)
+    assert conf.get("spark.speculation.quantile") == before
+
+
+def test_a_sink_in_the_store_is_refused_before_anything_runs(spark, tmp_path):
+    sink = SparkSink("parquet", {"path": str(tmp_path / "store" / "out")}, "overwrite")
+    with pytest.raises(PipelineMisuse, match="lie one in the other"):
+        numbers(sink).run(spark, store=tmp_path / "store")

@@ -183,13 +183,13 @@ def check_sink(declared: Declaration) -> None:
     sink = declared.options.sink
     if sink is None:
         raise declared.error("says not where to", f"@pipeline.sink('out/{declared.name}') names a folder")
-    if not isinstance(sink, Sink):
+    if isinstance(sink, SparkSink):
+        _check_spark_sink(declared, sink)
+    elif not isinstance(sink, Sink):
         raise declared.error(
             f"goes to {sink!r}, which is no sink",
             "give it a path, a FileSink or a SparkSink",
         )
-    if isinstance(sink, SparkSink):
-        _check_spark_sink(declared, sink)
     if isinstance(sink, FileSink):
         _check_choice(declared, "format", sink.format, get_args(SinkFormat))
         _check_choice(declared, "mode", sink.mode, get_args(SaveMode))
@@ -208,7 +208,19 @@ def _check_spark_sink(declared: Declaration, sink: SparkSink) -> None:
     if sink.mode not in get_args(WriteMode):
         raise declared.error(f"has a SparkSink with mode={sink.mode!r}", f"it is {' or '.join(get_args(WriteMode))}")
     if not isinstance(sink.options, Mapping):
-        raise declared.error(f"has a SparkSink with options={sink.options!r}", "they are a dictionary")
+        raise declared.error(f"has a SparkSink whose options are a {type(sink.options).__name__}", "give a dictionary")
+    if sink.repeatable not in (True, False, None):
+        raise declared.error(f"has a SparkSink with repeatable={sink.repeatable!r}", "it is True, False or None")
+    if not isinstance(sink.format, str) and not _defines(sink.format, "writer"):
+        raise declared.error(
+            f"goes to {sink.format.__name__}, which has no batch writer",
+            "give the class a method writer(schema, overwrite)",
+        )
+
+
+def _defines(source: type, method: str) -> bool:
+    """Whether a DataSource has a method of its own."""
+    return any(method in vars(base) for base in source.__mro__ if not _is_data_source(base))
 
 
 def _is_kind_of_data_source(given: object) -> bool:
@@ -235,7 +247,7 @@ def check_source(declared: Declaration) -> None:
             f"reads {source!r}, which is no class of the kind pyspark.sql.datasource.DataSource",
             f"give that class itself; {hint} declare a function with @pipeline.source that calls spark.read",
         )
-    if all(_is_data_source(base) for base in source.__mro__ if "reader" in vars(base)):
+    if not _defines(source, "reader"):
         raise declared.error(
             f"reads {source.__name__}, which has no batch reader",
             "a pipeline reads bounded data: give the class a method reader(schema)",

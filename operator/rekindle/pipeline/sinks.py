@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import fspath
@@ -54,16 +56,24 @@ class FileSink:
 
     @property
     def target(self) -> str:
-        scheme, separator, rest = self.path.rpartition("://")
-        if scheme in ("", "file"):
-            return abspath(rest)
-        return scheme + separator + normpath(rest)
+        return _one_spelling(self.path)
 
     def __str__(self) -> str:
         return f"{self.format} files in {self.path}"
 
 
+def _one_spelling(path: str) -> str:
+    scheme, separator, rest = path.rpartition("://")
+    if scheme in ("", "file"):
+        return abspath(rest)
+    return scheme + separator + normpath(rest)
+
+
 WriteMode = Literal["append", "overwrite"]
+
+_PLACES = ("path", "dbtable", "topic", "table", "collection")
+_SECRET = ("password", "passwd", "secret", "token", "credential", "key")
+"""In the names of options that say nothing of the place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,7 @@ class SparkSink:
     """
 
     format: str | type = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # there may be passwords among them
     mode: WriteMode = "append"
     table: str | None = None
     repeatable: bool | None = None
@@ -102,9 +112,27 @@ class SparkSink:
 
     @property
     def target(self) -> str:
-        given = {str(key).lower(): str(value) for key, value in self.options.items()}
-        where = self.table or next((given[key] for key in ("path", "dbtable", "topic", "table") if key in given), "")
+        where = self.table or next((self._said[key] for key in _PLACES if key in self._said), "")
         return " ".join(filter(None, (self.format_name, where)))
+
+    @property
+    def place(self) -> str:
+        """Where that is, so that two sinks can be told apart: a path in one spelling, or a digest of all that is said
+        but for secrets."""
+        if self.path is not None:
+            return _one_spelling(self.path)
+        said = sorted(item for item in self._said.items() if not any(word in item[0] for word in _SECRET))
+        told = json.dumps([self.format_name, self.table, said])
+        return f"spark-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+    @property
+    def path(self) -> str | None:
+        """The path that is written to, where it is one."""
+        return None if self.table else self._said.get("path")
+
+    @property
+    def _said(self) -> dict[str, str]:
+        return {str(key).lower(): str(value) for key, value in self.options.items() if value is not None}
 
     def __str__(self) -> str:
         return f"{self.mode} to {self.target}"

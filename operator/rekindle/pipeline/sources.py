@@ -63,7 +63,7 @@ class DataSourceRead:
     """
 
     source: Any
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     schema: Any = None
     reads: Callable[..., Iterator[Any]] | None = None
     splits: Any = None

@@ -11,6 +11,7 @@ from rekindle.pipeline.checks import is_count
 from rekindle.pipeline.declaration import Declaration, Role
 from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.sinks import SparkSink
 
 Declarations = Sequence[Declaration]
 WiringCheck = Callable[[Declarations], None]
@@ -125,12 +126,15 @@ def check_targets_are_apart(declared: Declarations) -> None:
     for one in declared:
         if one.options.sink is None:
             continue
-        target = one.options.sink.target
+        sink = one.options.sink
+        place = sink.place if isinstance(sink, SparkSink) else sink.target
         for other, first in seen.items():
-            if _inside(target, other) or _inside(other, target):
-                where = "to the same path as" if target == other else "inside or around the path of"
-                raise one.error(f"writes {where} sink {first.name!r} ({target})", "give each sink a folder of its own")
-        seen[target] = one
+            if _inside(place, other) or _inside(other, place):
+                if isinstance(sink, SparkSink) and sink.path is None:
+                    raise one.error(f"writes to the same place as sink {first.name!r} ({sink.target})", "name another")
+                where = "to the same path as" if place == other else "inside or around the path of"
+                raise one.error(f"writes {where} sink {first.name!r} ({place})", "give each sink a folder of its own")
+        seen[place] = one
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -32,7 +32,7 @@ class RunFacts:
         reruns: stage -> why it is to be made again, and no driver has yet.
         stored: stages whose results are stored, as the pipeline is since it was edited last.
         settled: [(stage, which of its sources) -> subtask -> numbers of the splits that it reads]
-        publications: [sink that Spark writes to -> what was done]
+        publications: [(sink that Spark writes to, where) -> what was done]
         rereads: [stage -> how often it was edited, or asked to be made again]
         discarded: stages whose results were of no more use when the pipeline was edited; some may have others since.
     """
@@ -50,7 +50,7 @@ class RunFacts:
     discarded: set[str] = field(default_factory=set)
     settled: dict[tuple[str, str], dict[int, list[int]]] = field(default_factory=dict)
     rereads: Counter[str] = field(default_factory=Counter)
-    publications: dict[str, Publication] = field(default_factory=dict)
+    publications: dict[tuple[str, str], Publication] = field(default_factory=dict)
 
     @property
     def has_begun(self) -> bool:
@@ -135,11 +135,10 @@ def _add_note(facts: RunFacts, record: Record) -> None:
         case "SplitsSettled":
             of = facts.settled.setdefault((record["stage"], record["source"]), {})
             of[int(record["subtask"])] = expanded(record["splits"])
-        case "SinkPublishing" | "SinkPublished" if record.get("contents") is not None:
-            before = facts.publications.get(record["stage"], Publication())
-            is_end = record["note"] == "SinkPublished"
-            ended = record["contents"] if is_end else before.ended
-            facts.publications[record["stage"]] = Publication(record["contents"], ended)
+        case "SinkPublishing" | "SinkPublished" | "SinkNotBegun" if record.get("contents") is not None:
+            key = (record["stage"], record["contents"]["place"])
+            before = facts.publications.get(key, Publication())
+            facts.publications[key] = before.after(record["note"], record["contents"])
         case "RunFinished":
             facts.finished = True
 

@@ -14,11 +14,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
-from concurrent.futures import Future, wait
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rekindle.core import actions as act
 from rekindle.core import events as ev
@@ -29,7 +27,6 @@ from rekindle.core.recovery_plan import plan_of
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.eligibility import may_read_twice
 from rekindle.pipeline.graph import PipelineGraph
-from rekindle.pipeline.sinks import SparkSink
 from rekindle.pipeline.stage import Stage
 from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.acting import Actor
@@ -42,10 +39,10 @@ from rekindle.runtime.layout import parse_manifest_name
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.operator_exchange import OperatorExchange
-from rekindle.runtime.publish import check_target, check_targets_apart, publish, sink_of
+from rekindle.runtime.publish import check_target, check_targets_apart
+from rekindle.runtime.publisher import Publisher
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.sources import SourceReads, listening
-from rekindle.runtime.spark_sink import Publication, publish_by_spark, write_by_spark
 from rekindle.runtime.state import RunState
 
 if TYPE_CHECKING:
@@ -275,77 +272,16 @@ class JobMaster:
         state = self.state
         if isinstance(outcome, act.Fail):
             raise state.last_failure.error if state.last_failure else PipelineFailed(f"it failed: {outcome.cause}")
-        for stage in state.graph.stages:
-            if isinstance(stage.sink, SparkSink):
-                self._publish_by_spark(stage, stage.sink)
-            elif (sink := sink_of(stage)) is not None:
-                files = publish(
-                    stage,
-                    state.open_run.store,
-                    state.manifests(stage.name),
-                    state.open_run.identity,
-                    schema=state.schemas[stage.name],
-                    fence=partial(self._fence, stage),
-                )
-                state.note("SinkPublished", stage=stage.name, path=sink.target, files=files)
+        Publisher(state, self._flush, self._exchange.tell).publish_all()
         state.note("RunFinished", stored_bytes=state.stored_bytes())
         self._flush()
         try:
             for name in {*(stage.name for stage in state.stored_stages()), *state.open_run.facts.discarded}:
                 state.committed.release(name)
+            state.open_run.store.delete(state.open_run.layout.all_splits)
         except StoreRefused as error:  # the run has finished all the same; the next one begins with what is left
             state.note("CleanUpFailed", error=error.to_record())
             self._flush_quietly()
-
-    def _publish_by_spark(self, stage: Stage, sink: SparkSink) -> None:
-        state = self.state
-        group = f"{state.graph.name}-{stage.name}-publish-{state.open_run.writer}"
-
-        def write() -> None:
-            state.scheduler.enter_group(group, f"{stage.name}: to {sink.target}")
-            write_by_spark(sink, state.inputs.result(stage, state.schemas[stage.name], state.manifests(stage.name)))
-
-        contents = publish_by_spark(
-            stage,
-            sink,
-            state.open_run.facts.publications.get(stage.name, Publication()),
-            state.manifests(stage.name),
-            state.open_run.identity,
-            begin=lambda contents: self._fence(stage, contents=contents),
-            write=partial(self._in_background, write, group),
-        )
-        state.note("SinkPublished", stage=stage.name, path=sink.target, files=0, contents=contents)
-        self._flush()
-
-    def _in_background(self, work: Callable[[], None], group: str) -> None:
-        """Do what may take long in a thread of its own, which Spark's settings belong to: this one answers the operator
-        meanwhile, and ends the jobs of that group where it is fenced or interrupted. Raises what the work raises."""
-        done: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
-        threading.Thread(target=run, name="rekindle-publish", daemon=True).start()
-        try:
-            while not wait([done], ROUND_SECONDS).done:
-                self.state.open_run.lease.check()
-                self._exchange.tell(time.time())
-        except BaseException:
-            self.state.scheduler.cancel_group(group)
-            wait([done], _END_SECONDS)
-            raise
-        done.result()
-
-    def _fence(self, stage: Stage, **what: Any) -> None:
-        """Raises Fenced when another driver has gone on with this run, or has published it."""
-        self.state.note("SinkPublishing", stage=stage.name, **what)
-        self._flush()
-        self.state.open_run.journal.check_kept()
 
     def _abandon(self, error: BaseException) -> None:
         """Leave a last note for readers. The store may be the trouble, so this may fail quietly."""

@@ -65,9 +65,13 @@ class RunLayout:
     def manifests(self, stage: str) -> str:
         return f"{self.stages}/{stage}/manifests"
 
+    @property
+    def all_splits(self) -> str:
+        return f"{self.prefix}/splits"
+
     def splits(self, stage: str, source: str) -> str:
         """Of a stage that reads by splits; `source` tells apart what it read before and after an edit."""
-        return f"{self.prefix}/splits/{stage}-{source}"
+        return f"{self.all_splits}/{stage}-{source}"
 
     def manifest(self, stage: str, partition: int, version: int) -> str:
         return f"{self.manifests(stage)}/{manifest_name(partition, version)}"

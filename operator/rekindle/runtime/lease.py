@@ -30,6 +30,7 @@ class Lease:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self.lost: str | None = None
+        self._renewed = time.monotonic()
 
     def acquire(self, *, takeover: bool = False, waiting: Callable[[str], None] = lambda _: None) -> None:
         """Take the lease, then renew it in the background until `release`.
@@ -53,6 +54,16 @@ class Lease:
             raise Fenced(
                 f"another driver ({self.lost}) has taken this store",
                 remedy="nothing is lost: that driver goes on; end this process",
+            )
+
+    def check_renewed(self) -> None:
+        """As `check`; raises StoreRefused too when it could not be renewed for as long as it lasts, so that another
+        driver may have it by now."""
+        self.check()
+        if time.monotonic() > self._renewed + self._seconds:
+            raise StoreRefused(
+                f"the lease of {self._store} could not be renewed for {self._seconds:g} s",
+                remedy="recovery.store must be a place that the driver can read and write",
             )
 
     def release(self) -> None:
@@ -121,4 +132,6 @@ class Lease:
             "counter": self._counter,
             "released": released,
         }
+        asked = time.monotonic()
         store.replace(LEASE, json.dumps(lease).encode())
+        self._renewed = asked

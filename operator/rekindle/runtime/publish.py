@@ -53,20 +53,19 @@ def sink_of(stage: Stage) -> FileSink | None:
 def check_target(stage: Stage, store: Store, identity: str) -> None:
     """Raises PipelineMisuse when the sink's path is taken and its mode is `error`, or it and the store are one in the
     other. Before any work is done, and again before anything is replaced."""
-    sink = sink_of(stage)
-    if sink is None:
+    sink, target = sink_of(stage), _folder_at(stage)
+    if target is not None and store.folder is not None and _one_in_the_other(target, Path(store.folder)):
+        raise PipelineMisuse(
+            f"sink {stage.name}: {target} and the store {store} lie one in the other",
+            remedy="give the sink a folder of its own: what is there is replaced",
+            stage=stage.name,
+        )
+    if sink is None or target is None:
         return
-    target = _folder_of(sink)
     if os.path.ismount(target):
         raise PipelineMisuse(
             f"sink {stage.name}: {sink.path} is where a volume is mounted, and a folder there cannot be replaced",
             remedy=f"name a folder below it, such as {sink.path.rstrip('/')}/{stage.name}",
-            stage=stage.name,
-        )
-    if store.folder is not None and _one_in_the_other(target, Path(store.folder)):
-        raise PipelineMisuse(
-            f"sink {stage.name}: {sink.path} and the store {store} lie one in the other",
-            remedy="give the sink a folder of its own: what is there is replaced",
             stage=stage.name,
         )
     if sink.mode != "error":
@@ -84,7 +83,7 @@ def check_target(stage: Stage, store: Store, identity: str) -> None:
 def check_targets_apart(stages: Sequence[Stage]) -> None:
     """Raises PipelineMisuse where links lead two sinks to one folder, or one into the other's: each replaces what is
     there."""
-    sinks = [(stage.name, _folder_of(sink)) for stage in stages if (sink := sink_of(stage)) is not None]
+    sinks = [(stage.name, folder) for stage in stages if (folder := _folder_at(stage)) is not None]
     for number, (name, folder) in enumerate(sinks):
         for other, place in sinks[:number]:
             if _one_in_the_other(folder, place):
@@ -158,6 +157,15 @@ def check_whole(stage: Stage, manifests: Sequence[Manifest]) -> None:
             remedy="run again: the next run makes them again",
             stage=stage.name,
         )
+
+
+def _folder_at(stage: Stage) -> Path | None:
+    """The folder that is written to, by whomever; None where it is none, or not here."""
+    if isinstance(stage.sink, SparkSink):
+        path = stage.sink.place if stage.sink.path is not None else ""
+        return Path(path).resolve() if path and not is_url(path) else None
+    sink = sink_of(stage)
+    return _folder_of(sink) if sink is not None else None
 
 
 def _folder_of(sink: FileSink) -> Path:

@@ -12,7 +12,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -161,6 +161,21 @@ class Scheduler:
             )
             views.append(JobView(job, is_quiet, any(s and s.currentAttemptId > 0 for s in stages)))
         return views
+
+    @contextlib.contextmanager
+    def without_speculation(self) -> Iterator[None]:
+        """Task sets that begin in this block get no copies of Spark's: it would wait until all of their tasks have
+        ended."""
+        conf, name = self._jsc.conf(), "spark.speculation.quantile"
+        before = conf.get(name) if conf.contains(name) else None
+        conf.set(name, "1.0")
+        try:
+            yield
+        finally:
+            if before is None:
+                conf.remove(name)
+            else:
+                conf.set(name, before)
 
     def wait_for_status(self, seconds: float) -> None:
         """Until it has heard of all that has happened. Raises an error of py4j's after that long."""

@@ -7,23 +7,21 @@ where that does no harm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rekindle.pipeline.sinks import SparkSink
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import PipelineFailed, RekindleError
+from rekindle.runtime.errors import PipelineFailed
 from rekindle.runtime.failures import said_by
-from rekindle.runtime.manifest import Manifest
-from rekindle.runtime.publish import check_whole, contents_of
 from rekindle.runtime.relations import activate
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 Contents = Mapping[str, object]
-"""Which result it is, by `contents_of`."""
+"""Which result it is, by `contents_of`, and its `place`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,65 +29,82 @@ class Publication:
     """What a journal tells of a sink that Spark writes to.
 
     Attributes:
-        begun: a job has begun to write that; None where none has.
-        ended: the last that has come to its end.
+        ended: what the last job has written that has come to its end; None where none has.
+        uncertain: how many jobs have begun since of which nobody knows how far they came.
     """
 
-    begun: Contents | None = None
     ended: Contents | None = None
+    uncertain: int = 0
 
-    @property
-    def is_uncertain(self) -> bool:
-        """Whether a job has begun of which nobody knows how far it came."""
-        return self.begun is not None and self.begun != self.ended
+    def after(self, note: str, contents: Contents) -> Publication:
+        """What is known after a note of the journal: a job begins, has ended, or has failed and written nothing."""
+        match note:
+            case "SinkPublishing":
+                return Publication(self.ended, self.uncertain + 1)
+            case "SinkPublished":
+                return Publication(contents, 0)
+            case _:
+                return Publication(self.ended, max(0, self.uncertain - 1))
+
+    def has(self, contents: Contents) -> bool:
+        """Whether that is there, and nothing else may be."""
+        if self.uncertain or self.ended is None:
+            return False
+        alike = all(self.ended.get(key) == contents.get(key) for key in ("run", "rows", "digest"))
+        return self.ended == contents or (alike and contents.get("digest") is not None)
 
 
 def publish_by_spark(
     stage: Stage,
     sink: SparkSink,
     before: Publication,
-    manifests: Sequence[Manifest],
-    identity: str,
+    contents: Contents,
     *,
-    begin: Callable[[Contents], None],
+    begin: Callable[[], None],
     write: Callable[[], None],
-) -> Contents:
-    """Write a result by a job of Spark's, unless that is done; which one it is.
+    not_begun: Callable[[], None],
+) -> bool:
+    """Write a result by a job of Spark's; False where it is there.
 
     Args:
         before: what earlier drivers have done.
-        manifests: of all partitions, in order.
-        identity: names this run.
+        contents: which result it is.
         begin: makes known that the job begins; raises if this driver may not any more.
-        write: has the job done, `write_by_spark`.
+        write: has the job done; raises WriteFailed.
+        not_begun: makes known that it has failed before it wrote anything.
 
     Raises:
-        InputLost: a manifest is gone.
         PipelineFailed: it may be there in part, or another result is, and to write it again is not the same as once; or
             Spark could not write it.
     """
-    check_whole(stage, manifests)
-    contents = contents_of(identity, manifests)
-    if before.ended == contents and not before.is_uncertain:
-        return contents
-    if before.begun is not None and not sink.may_repeat:
+    if before.has(contents):
+        return False
+    if (before.uncertain or before.ended is not None) and not sink.may_repeat:
         raise _not_again(stage, sink, before)
-    begin(contents)
+    begin()
     try:
         write()
-    except RekindleError:
-        raise
-    except Exception as error:
-        headline, traceback = said_by(error)
+    except WriteFailed as failed:
+        if not failed.has_begun:
+            not_begun()
+        headline, traceback = said_by(failed.error)
         raise PipelineFailed(
             f"sink {stage.name}: Spark could not write to {sink.target}: {headline}",
             remedy="mend the cause and run again: the result is stored, only publishing is repeated"
-            if sink.may_repeat
+            if sink.may_repeat or not failed.has_begun
             else "look what is there: the result is stored, and is written again where SparkSink says repeatable=True",
             stage=stage.name,
             traceback=traceback,
-        ) from error
-    return contents
+        ) from failed.error
+    return True
+
+
+class WriteFailed(Exception):
+    """Spark could not write. `has_begun`: tasks of its have run, or may have."""
+
+    def __init__(self, error: Exception, *, has_begun: bool) -> None:
+        super().__init__(str(error))
+        self.error, self.has_begun = error, has_begun
 
 
 def write_by_spark(sink: SparkSink, frame: DataFrame) -> None:
@@ -97,7 +112,8 @@ def write_by_spark(sink: SparkSink, frame: DataFrame) -> None:
     activate(frame.sparkSession)  # a Python DataSource is looked up there
     if not isinstance(sink.format, str):
         frame.sparkSession.dataSource.register(sink.format)
-    writer = frame.write.mode(sink.mode).options(**{str(key): value for key, value in sink.options.items()})
+    options = {str(key): value for key, value in sink.options.items() if value is not None}
+    writer = frame.write.mode(sink.mode).options(**options)
     if sink.format_name:
         writer = writer.format(sink.format_name)
     if sink.table:
@@ -108,8 +124,8 @@ def write_by_spark(sink: SparkSink, frame: DataFrame) -> None:
 
 def _not_again(stage: Stage, sink: SparkSink, before: Publication) -> PipelineFailed:
     why = (
-        "an earlier driver ended while Spark wrote it, and nobody can tell how far it came"
-        if before.is_uncertain
+        "a job that wrote it has failed, or was cut off with its driver, and nobody can tell how far it came"
+        if before.uncertain
         else "it was written before, and parts of it were made again since"
     )
     return PipelineFailed(

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.datasource import DataSource
 
 from rekindle.pipeline import FileSink, Pipeline, PipelineError, Sink, SparkSink
+from rekindle.pipeline.fingerprint import stage_fingerprint
 
 
 @pytest.mark.parametrize(
@@ -92,9 +93,11 @@ MODES: tuple[Any, ...] = ("append", "overwrite")
         (SparkSink(), "without a format and a table"),
         (SparkSink("jdbc", mode="error"), "mode='error'"),  # type: ignore[arg-type]
         (SparkSink(int), "format=<class 'int'>"),
-        (SparkSink("jdbc", options="url"), "options='url'"),  # type: ignore[arg-type]
+        (SparkSink("jdbc", options=[("password", "secret")]), "whose options are a list"),  # type: ignore[arg-type]
+        (SparkSink("jdbc", repeatable="no"), "repeatable='no'"),  # type: ignore[arg-type]
+        (SparkSink(Letters), "Letters, which has no batch writer"),
     ],
-    ids=["nowhere", "mode", "class", "options"],
+    ids=["nowhere", "mode", "class", "options", "repeatable", "no writer"],
 )
 def test_a_sink_that_spark_cannot_write_to_is_refused(sink, problem):
     pipeline = Pipeline("p")
@@ -103,3 +106,47 @@ def test_a_sink_that_spark_cannot_write_to_is_refused(sink, problem):
     with pytest.raises(PipelineError) as refused:
         pipeline.build()
     assert problem in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def places(*sinks: Sink) -> Pipeline:
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    for number, sink in enumerate(sinks):
+        pipeline.sink(sink, name=f"s{number}")(lambda a: a)
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (FileSink("out/a"), SparkSink("parquet", {"path": "./out/a/"}, "overwrite")),
+        (SparkSink("csv", {"path": "out/a"}), SparkSink("parquet", {"Path": "out/a/b"})),
+        (
+            SparkSink("jdbc", {"url": "x", "dbtable": "t"}),
+            SparkSink("jdbc", {"dbtable": "t", "url": "x", "password": "y"}),
+        ),
+        (SparkSink(table="t"), SparkSink(table="t", mode="overwrite")),
+    ],
+    ids=str,
+)
+def test_two_sinks_of_one_place_are_refused(one, other):
+    with pytest.raises(PipelineError, match="sink 's0'"):
+        places(one, other).build()
+
+
+def test_sinks_of_places_that_only_look_alike_are_not():
+    places(
+        SparkSink("jdbc", {"url": "one", "dbtable": "t"}),
+        SparkSink("jdbc", {"url": "other", "dbtable": "t"}),
+        SparkSink("mongodb", {"collection": "t"}),
+        SparkSink(table="t"),
+    ).build()
+
+
+def test_where_spark_writes_is_no_part_of_what_is_stored():
+    known = {
+        stage_fingerprint(places(sink).build(), "s0")
+        for sink in (SparkSink("jdbc", {"password": "a"}), SparkSink("jdbc", {"password": "b"}, "overwrite"))
+    }
+    assert len(known) == 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -178,47 +176,3 @@ def test_what_a_driver_has_seen_to_is_not_told_again(tmp_path):
     run.becomes(job("a => b*2 => c", "b => d"))
     master = begun_anew(tmp_path, run)
     assert [cause for cause, _ in restarts(master)] == ["the driver was lost: driver 2 took over"]
-
-
-class TestInTheBackground:
-    """Publishing by Spark: the job master goes on answering, and ends it where it is fenced."""
-
-    def master(self, check: Callable[[], None]) -> tuple[JobMaster, list[str]]:
-        master, cancelled = object.__new__(JobMaster), list[str]()
-        master.state = SimpleNamespace(  # type: ignore[assignment]
-            open_run=SimpleNamespace(lease=SimpleNamespace(check=check)),
-            scheduler=SimpleNamespace(cancel_group=cancelled.append),
-        )
-        master._exchange = SimpleNamespace(tell=lambda now: None)  # type: ignore[assignment]
-        return master, cancelled
-
-    def test_what_the_work_raises_is_raised(self):
-        master, cancelled = self.master(lambda: None)
-
-        def fail() -> None:
-            raise OSError("it is away")
-
-        with pytest.raises(OSError, match="it is away"):
-            master._in_background(fail, "group")
-        assert cancelled == []
-
-    def test_a_driver_that_is_fenced_meanwhile_cancels_it(self):
-        ended = threading.Event()
-
-        def fenced() -> None:
-            raise Fenced("another driver has taken this store")
-
-        master, cancelled = self.master(fenced)
-
-        def cancel(group: str) -> None:
-            cancelled.append(group)
-            ended.set()
-
-        master.state.scheduler.cancel_group = cancel  # type: ignore[method-assign]
-        with pytest.raises(Fenced):
-            master._in_background(lambda: assert_set(ended), "group")
-        assert cancelled == ["group"]
-
-
-def assert_set(event: threading.Event) -> None:
-    assert event.wait(10)

@@ -8,12 +8,12 @@ import pytest
 
 from rekindle.pipeline import Pipeline, SparkSink
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import Fenced, InputLost, PipelineFailed
+from rekindle.runtime.errors import Fenced, PipelineFailed
 from rekindle.runtime.facts import fold
 from rekindle.runtime.journal import note
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.publish import contents_of
-from rekindle.runtime.spark_sink import Publication, publish_by_spark
+from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_by_spark
 
 
 def stage_of(sink: SparkSink) -> Stage:
@@ -23,8 +23,9 @@ def stage_of(sink: SparkSink) -> Stage:
     return pipeline.build().stage("b")
 
 
-def manifests(rows: int = 3) -> list[Manifest]:
-    return [Manifest("b", 0, 1, 0, "w", rows, 9, None, (), 0.0, 0.0)]
+def contents(sink: SparkSink, rows: int = 3, digest: str | None = None) -> dict[str, Any]:
+    manifest = Manifest("b", 0, 1, 0, "w", rows, 9, digest, (), 0.0, 0.0)
+    return {**contents_of("run", [manifest]), "place": sink.place}
 
 
 class Run:
@@ -35,21 +36,28 @@ class Run:
         self.records = [note(0.0, "RunStarted", application="p", fingerprints={})]
         self.written = 0
 
-    def publish(self, problem: Exception | None = None, rows: int = 3) -> None:
-        before = fold(self.records).publications.get("b", Publication())
+    def publish(self, problem: Exception | None = None, rows: int = 3, *, has_begun: bool = True) -> None:
+        told = contents(self.sink, rows)
+        before = fold(self.records).publications.get(("b", self.sink.place), Publication())
 
-        def begin(contents: Any) -> None:
-            self.records.append(note(1.0, "SinkPublishing", stage="b", contents=contents))
+        def say(name: str) -> None:
+            self.records.append(note(1.0, name, stage="b", path="", files=0, contents=told))
 
         def write() -> None:
-            self.written += 1
+            self.written += has_begun
             if problem is not None:
-                raise problem
+                raise WriteFailed(problem, has_begun=has_begun)
+            say("SinkPublished")
 
-        contents = publish_by_spark(
-            stage_of(self.sink), self.sink, before, manifests(rows), "run", begin=begin, write=write
+        publish_by_spark(
+            stage_of(self.sink),
+            self.sink,
+            before,
+            told,
+            begin=lambda: say("SinkPublishing"),
+            write=write,
+            not_begun=lambda: say("SinkNotBegun"),
         )
-        self.records.append(note(2.0, "SinkPublished", stage="b", path="", files=0, contents=contents))
 
 
 @pytest.mark.requirement("S5-8")
@@ -73,6 +81,30 @@ def test_what_may_be_there_in_part_is_not_added_again():
     assert run.written == 2
 
 
+def test_a_job_that_failed_before_it_began_changes_nothing():
+    run = Run(mode="append")
+    for _ in range(2):
+        with pytest.raises(
+            PipelineFailed, match=r"(?s)could not write to jdbc: no driver.*only publishing is repeated"
+        ):
+            run.publish(OSError("no driver"), has_begun=False)
+    run.publish()
+    run.publish()
+    assert run.written == 1
+
+
+def test_a_driver_that_was_lost_while_it_wrote_is_not_forgotten_over_a_job_that_never_began():
+    run = Run(mode="append")
+    with pytest.raises(PipelineFailed):
+        run.publish(OSError("it is away"))
+    run.sink = SparkSink("jdbc", repeatable=True)
+    with pytest.raises(PipelineFailed):
+        run.publish(OSError("no driver"), has_begun=False)
+    run.sink = SparkSink("jdbc")
+    with pytest.raises(PipelineFailed, match="nobody can tell"):
+        run.publish()
+
+
 @pytest.mark.parametrize("sink", [{"mode": "overwrite"}, {"mode": "append", "repeatable": True}], ids=str)
 def test_what_may_be_written_twice_is_written_until_it_is_there(sink):
     run = Run(**sink)
@@ -93,8 +125,19 @@ def test_a_result_that_was_made_again_after_it_was_written_is_written_only_where
     assert (added.written, replaced.written) == (1, 2)
 
 
+def test_another_place_is_not_the_one_that_failed():
+    run = Run(options={"dbtable": "a"})
+    with pytest.raises(PipelineFailed):
+        run.publish(OSError("it is away"))
+    run.sink = SparkSink("jdbc", {"dbtable": "b"})
+    run.publish()
+    run.sink = SparkSink("jdbc", {"dbtable": "a", "password": "another"})
+    with pytest.raises(PipelineFailed, match="nobody can tell"):
+        run.publish()
+
+
 def test_a_driver_that_may_not_any_more_writes_nothing():
-    def overtaken(_: object) -> None:
+    def overtaken() -> None:
         raise Fenced("another driver has taken this store")
 
     written, sink = [], SparkSink("jdbc", mode="overwrite")
@@ -103,25 +146,19 @@ def test_a_driver_that_may_not_any_more_writes_nothing():
             stage_of(sink),
             sink,
             Publication(),
-            manifests(),
-            "run",
+            contents(sink),
             begin=overtaken,
             write=lambda: written.append("once"),
+            not_begun=lambda: None,
         )
     assert written == []
 
 
-def test_a_result_of_which_a_part_is_gone_is_not_written():
+def test_rows_that_were_made_again_and_are_the_same_are_there():
     sink = SparkSink("jdbc")
-    with pytest.raises(InputLost, match="1 of 1 manifests are gone"):
-        publish_by_spark(
-            stage_of(sink), sink, Publication(), [], "run", begin=lambda contents: None, write=lambda: None
-        )
-
-
-def test_a_publication_is_uncertain_from_its_begin_to_its_end():
-    first, second = contents_of("run", manifests(3)), contents_of("run", manifests(4))
-    assert not Publication().is_uncertain
-    assert Publication(first).is_uncertain
-    assert not Publication(first, first).is_uncertain
-    assert Publication(second, first).is_uncertain
+    first, again = contents(sink, digest="3-1-2-c"), {**contents(sink, digest="3-1-2-c"), "files": "others"}
+    there = Publication().after("SinkPublishing", first).after("SinkPublished", first)
+    assert there.has(again)
+    assert not there.has({**again, "digest": "3-1-3-c"})
+    assert not there.has({**again, "digest": None})
+    assert not there.after("SinkPublishing", first).has(again)

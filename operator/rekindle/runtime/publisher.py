@@ -1,0 +1,126 @@
+"""The end of a run: its results are made visible where they belong."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any
+
+from rekindle.pipeline.sinks import SparkSink
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.publish import check_whole, contents_of, publish, sink_of
+from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_by_spark, write_by_spark
+from rekindle.runtime.state import RunState
+
+_LOOK_SECONDS = 0.25
+_END_SECONDS = 20.0
+
+
+class Publisher:
+    """Of one run, in the job master's thread.
+
+    Args:
+        flush: makes durable what was noted.
+        tell: answers the operator, as of a time.
+    """
+
+    def __init__(self, state: RunState, flush: Callable[[], None], tell: Callable[[float], None]) -> None:
+        self._state, self._flush, self._tell = state, flush, tell
+
+    def publish_all(self) -> None:
+        """All sinks, in their order. Raises what `publish` and `publish_by_spark` do."""
+        for stage in self._state.graph.stages:
+            if isinstance(stage.sink, SparkSink):
+                self._by_spark(stage, stage.sink)
+            else:
+                self._files(stage)
+
+    def _files(self, stage: Stage) -> None:
+        sink, state = sink_of(stage), self._state
+        if sink is None:
+            return
+        files = publish(
+            stage,
+            state.open_run.store,
+            state.manifests(stage.name),
+            state.open_run.identity,
+            schema=state.schemas[stage.name],
+            fence=partial(self._fence, stage),
+        )
+        state.note("SinkPublished", stage=stage.name, path=sink.target, files=files)
+
+    def _by_spark(self, stage: Stage, sink: SparkSink) -> None:
+        state, manifests = self._state, self._state.manifests(stage.name)
+        check_whole(stage, manifests)
+        contents = {**contents_of(state.open_run.identity, manifests), "place": sink.place}
+        frame = state.inputs.result(stage, state.schemas[stage.name], manifests)
+        told = partial(state.note, stage=stage.name, contents=contents)
+        group = f"{state.graph.name}-{stage.name}-publish-{state.open_run.writer}"
+
+        def work() -> None:
+            state.scheduler.enter_group(group, f"{stage.name}: to {sink.target}")
+            write_by_spark(sink, frame)
+
+        def ended() -> None:
+            told("SinkPublished", path=sink.target, files=0)
+            self._flush()
+
+        def not_begun() -> None:
+            told("SinkNotBegun")
+            self._flush()
+
+        publish_by_spark(
+            stage,
+            sink,
+            state.open_run.facts.publications.get((stage.name, sink.place), Publication()),
+            contents,
+            begin=partial(self._fence, stage, contents=contents),
+            write=partial(self.in_background, work, group, ended),
+            not_begun=not_begun,
+        )
+
+    def in_background(self, work: Callable[[], None], group: str, ended: Callable[[], None]) -> None:
+        """Do what may take long in a thread of its own, which Spark's settings belong to. This one answers the operator
+        meanwhile, and ends the jobs of that group where it is fenced or interrupted; `ended` is called when the work
+        has come to its end, even so. No task of it is copied: what it writes to may take both.
+
+        Raises WriteFailed for what the work raises.
+        """
+        done: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                done.set_exception(error)
+            else:
+                done.set_result(None)
+
+        with self._state.scheduler.without_speculation():
+            threading.Thread(target=run, name="rekindle-publish", daemon=True).start()
+            try:
+                while not wait([done], _LOOK_SECONDS).done:
+                    self._state.open_run.lease.check_renewed()
+                    self._tell(time.time())
+            except BaseException:
+                with contextlib.suppress(Exception):  # what has interrupted it is to be told
+                    self._state.scheduler.cancel_group(group)
+                wait([done], _END_SECONDS)
+                if done.done() and done.exception() is None:
+                    ended()
+                raise
+        try:
+            done.result()
+        except Exception as error:
+            raise WriteFailed(error, has_begun=bool(self._state.scheduler.jobs_of(group))) from error
+        ended()
+
+    def _fence(self, stage: Stage, **what: Any) -> None:
+        """Raises Fenced when another driver has gone on with this run, or has published it."""
+        self._state.note("SinkPublishing", stage=stage.name, **what)
+        self._flush()
+        self._state.open_run.journal.check_kept()
