@@ -38,7 +38,6 @@ def test_an_executor_and_a_driver_that_are_killed_cost_what_was_being_read(tmp_p
     outcome = application.run("kill-executor:node=2@stage=ticks", "kill-driver@stage=ticks,fraction=0.7")
     assert outcome.code == 0, outcome.err
     assert outcome.report["drivers"] == 2
-    assert outcome.report["executorsLost"] >= 1
     assert outcome.restarted() == {"ticks": 1}
     assert is_right(application, 30)
 

@@ -97,7 +97,7 @@ def test_explain_names_the_source():
         (DataSource, "reads DataSource, which has no batch reader", "a method reader"),
         (OnlyStreams, "reads OnlyStreams, which has no batch reader", "a method reader"),
     ],
-    ids=str,
+    ids=["format", "class", "object", "base", "streams"],
 )  # fmt: skip
 def test_what_is_no_source_is_refused(source, problem, remedy):
     with pytest.raises(PipelineError) as refused:
@@ -180,7 +180,7 @@ def of_three(split: int, splits: int, more: int) -> list[tuple[int]]:
         (users, 0, "has splits=0"),
         (users, "4", "has splits='4'"),
     ],
-    ids=str,
+    ids=["no parameters", "three", "no function", "no splits", "a text"],
 )
 def test_a_function_that_cannot_be_called_for_its_splits_is_refused(function, splits, problem):
     pipeline = Pipeline("users")
