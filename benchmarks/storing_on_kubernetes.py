@@ -68,7 +68,12 @@ from tests.tools.bucket import missing
 _FOLDER = Path(__file__).resolve().parents[1] / ".build" / "bench"
 _HERE = Path(__file__).parent
 _PROGRAM = _HERE / "on_kubernetes" / "pipelines" / "storing.py"
-_SOURCES = (_PROGRAM, _HERE / "job.py", *sorted((_HERE / "tpch").glob("*.py")))
+_SOURCES = (
+    _PROGRAM,
+    _HERE / "job.py",
+    *sorted((_HERE / "tpch").glob("*.py")),
+    *sorted((_HERE / "sources").glob("*.py")),
+)
 _PROGRAMS, _NAME, _ROOT = "storing-programs", "storing", "/app"
 _MINE, _TABLES, _ANSWERS, _ANSWER = f"/{_NAME}", "tables", "answers", "profits"
 _EXECUTORS = 3

@@ -31,6 +31,7 @@ from rekindle.runtime.storage import Storage
 T = TypeVar("T")
 
 _PROBES = ".aside"
+_LEAST_PATIENCE = 5.0
 _WHOLE_TREES = 10.0
 """Times as long as for an object: how long is waited where there may be many."""
 _S3A = "spark.hadoop.fs.s3a."
@@ -119,8 +120,9 @@ class Store:
         return self
 
     def hasty(self, seconds: float) -> Store:
-        """The same store for who cannot wait: each operation ends within about `seconds`."""
-        return Store(self.storage.hasty(seconds), seconds)
+        """The same store for who cannot wait: each operation ends within about `seconds`, that of a folder within some
+        seconds at least: it takes longer only where the machine has much to do, or where the folder hangs."""
+        return Store(self.storage.hasty(seconds), max(seconds, _LEAST_PATIENCE))
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Create `name` with `data`; False when it exists already (its content is left alone)."""

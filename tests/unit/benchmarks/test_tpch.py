@@ -11,7 +11,8 @@ import duckdb
 import pytest
 
 from benchmarks import data, job
-from benchmarks.scenarios import no_fault, slow_node
+from benchmarks.scenarios import no_fault, slow_node, splits
+from benchmarks.sources import ticks
 from benchmarks.tpch import pipeline, scores
 from benchmarks.tpch.oracle import difference, right_answer
 from rekindle.api.manifest import load_manifest
@@ -84,7 +85,13 @@ def test_the_manifest_is_one_that_rekindle_run_takes():
 def test_every_contender_has_its_job():
     wanted = {("profits", one.job) for one in no_fault.CONTENDERS}
     wanted |= {(workload, one.job) for one in slow_node.CONTENDERS for workload in ("profits", "scores")}
+    wanted |= {(f"ticks-{kind}", one.job) for one in splits.CONTENDERS for kind in ticks.UNITS}
     assert wanted == set(job.JOBS)
+
+
+def test_long_splits_are_the_same_work_as_even_ones():
+    assert len({sum(units) for units in ticks.UNITS.values()}) == 1
+    assert max(ticks.UNITS["skewed"]) == 20 * min(ticks.UNITS["skewed"])
 
 
 def test_data_is_made_once_for_a_scale_and_never_half(tmp_path, monkeypatch):
@@ -107,4 +114,4 @@ def test_data_is_made_once_for_a_scale_and_never_half(tmp_path, monkeypatch):
 def test_the_command_line_runs_as_a_program():
     run = Path(job.__file__).with_name("run.py")
     ended = subprocess.run([sys.executable, str(run), "--help"], capture_output=True, text=True, check=True)
-    assert "--only {no-fault,slow-node,killed-driver}" in ended.stdout
+    assert "--only {no-fault,slow-node,killed-driver,splits}" in ended.stdout
