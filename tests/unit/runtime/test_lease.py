@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,24 @@ def test_a_damaged_lease_does_not_lock_the_store(store, content):
     lease = Lease(store, "first", 0.4)
     lease.acquire()
     lease.release()
+
+
+def test_a_driver_whose_store_is_away_learns_that_another_may_have_its_lease(store, monkeypatch):
+    lease = Lease(store, "cut off", 0.4)
+    lease.acquire()
+    try:
+        lease.check_renewed()
+
+        def away(*_: object) -> bytes:
+            raise StoreRefused("it is away")
+
+        with monkeypatch.context() as cut_off:
+            cut_off.setattr(Store, "get", away)
+            deadline = time.monotonic() + 20
+            with pytest.raises(StoreRefused, match=r"could not be renewed for 0\.4 s"):
+                while time.monotonic() < deadline:
+                    lease.check_renewed()
+                    time.sleep(0.05)
+        lease.check()
+    finally:
+        lease.release()
