@@ -160,11 +160,9 @@ def test_a_driver_whose_store_is_away_learns_that_another_may_have_its_lease(sto
 
         with monkeypatch.context() as cut_off:
             cut_off.setattr(Store, "get", away)
-            deadline = time.monotonic() + 20
+            time.sleep(0.6)
             with pytest.raises(StoreRefused, match=r"could not be renewed for 0\.4 s"):
-                while time.monotonic() < deadline:
-                    lease.check_renewed()
-                    time.sleep(0.05)
+                lease.check_renewed()
         lease.check()
     finally:
         lease.release()
