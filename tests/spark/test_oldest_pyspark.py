@@ -20,9 +20,34 @@ import json, os, sys
 import pyspark, rekindle
 from pyspark.sql.types import LongType
 from pyspark.sql import DataFrame, SparkSession, functions as F
-from rekindle.pipeline import FileSink, Pipeline
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from rekindle.pipeline import FileSink, Pipeline, SparkSink
 
 pipeline = Pipeline("oldest", default_partitions=3)
+
+class Letters(DataSource):
+    @classmethod
+    def name(cls):
+        return "letters"
+
+    def schema(self):
+        return "letter STRING"
+
+    def reader(self, schema):
+        return LettersReader()
+
+class LettersReader(DataSourceReader):
+    def partitions(self):
+        return [InputPartition(letter) for letter in "abc"]
+
+    def read(self, partition):
+        yield (partition.value,)
+
+pipeline.read("letters", Letters, partitions=2)
+
+@pipeline.sink(SparkSink("parquet", {"path": sys.argv[1] + "/letters"}))
+def spelled(letters: DataFrame) -> DataFrame:
+    return letters
 tried = sys.argv[1] + "/tried"
 
 @F.udf(LongType())
@@ -52,7 +77,8 @@ except rekindle.runtime.errors.PipelineFailed as error:
     print(error)
 report = pipeline.run(spark).report
 rows = sorted(map(tuple, spark.read.parquet(sys.argv[1] + "/out").collect()))
-print("RESULT", json.dumps([pyspark.__version__, report["state"], rows]))
+letters = sorted(row.letter for row in spark.read.parquet(sys.argv[1] + "/letters").collect())
+print("RESULT", json.dumps([pyspark.__version__, report["state"], rows, letters]))
 """
 
 
@@ -94,8 +120,9 @@ def test_a_pipeline_runs_on_the_oldest_pyspark(python, tmp_path):
     )
     results = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert results, done.stderr[-3000:]
-    version, state, rows = json.loads(results[0].removeprefix("RESULT "))
+    version, state, rows, letters = json.loads(results[0].removeprefix("RESULT "))
     assert version.startswith(oldest()[0])
     assert "a service did not answer" in done.stdout
     assert state == "finished"
     assert rows == [[key, sum(range(key, 300_000, 10))] for key in range(10)]
+    assert letters == ["a", "b", "c"]
