@@ -76,7 +76,7 @@ def driver(folder: Path) -> Iterator[tuple[SourceSpec, Path]]:
     """A driver's side, with the thread that writes its journal: how readers reach it, and its journal's folder."""
     pipeline = Pipeline("handing-out")
     pipeline.read("ticks", Ticks, partitions=READERS)
-    pipeline.sink(FileSink(str(folder / "out")))(lambda ticks: ticks)
+    pipeline.sink(FileSink(str(folder / "out")), name="out")(lambda ticks: ticks)
     stage = pipeline.build().stage("ticks")
     store, layout, wake, over = Store.at(folder / "store").prepare(), RunLayout(1), threading.Event(), threading.Event()
     journal = Journal(store, layout, "benchmark")

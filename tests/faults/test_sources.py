@@ -24,12 +24,6 @@ def is_right(application: Application, splits: int) -> bool:
     return sorted(application.published("select n from {sink}")) == [(n,) for n in range(ROWS * splits)]
 
 
-def shares(application: Application) -> list[int]:
-    """How many splits each task has read."""
-    counted = application.published("select count(distinct split) from {sink} group by task")
-    return sorted(int(count) for (count,) in counted)
-
-
 @pytest.mark.requirement("S4-4", "S4-16", "S4-30", "S4-31")
 def test_an_executor_and_a_driver_that_are_killed_cost_what_was_being_read(tmp_path):
     """Three subtasks are stored when the driver is killed. Asked again, the source would name its splits in another
@@ -43,11 +37,10 @@ def test_an_executor_and_a_driver_that_are_killed_cost_what_was_being_read(tmp_p
 
 
 @pytest.mark.requirement("S4-1", "S4-4", "S4-17", "S4-18")
-def test_a_slow_node_reads_fewer_splits_and_a_copy_reads_the_same_elsewhere(tmp_path):
+def test_a_slow_node_is_blocked_and_a_copy_reads_the_same_splits_elsewhere(tmp_path):
     application = ticks(tmp_path, 20, 1.5, 1.5, "burn", "baselineLowerBound: 3s")
     outcome = application.run("slow-node:node=1,factor=0.05@stage=ticks", options=("--hold-cores", "0.6"))
     assert outcome.code == 0, outcome.err
     assert is_right(application, 20)
     assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}, outcome.err
-    assert outcome.stage("ticks")["speculativeEffective"] == 1, outcome.err
-    assert sum(shares(application)[-2:]) >= 16, "the two healthy nodes have read nearly all"
+    assert outcome.stage("ticks")["speculativeLaunched"] >= 1, outcome.err
