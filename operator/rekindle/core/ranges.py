@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 Ranges = tuple[tuple[int, int], ...]
@@ -11,17 +11,11 @@ Ranges = tuple[tuple[int, int], ...]
 
 def ranges_of(subtasks: Iterable[int]) -> Ranges:
     """As few as there can be; one that is there twice counts once."""
-    found: list[list[int]] = []
-    for subtask in sorted(set(subtasks)):
-        if found and found[-1][1] == subtask - 1:
-            found[-1][1] = subtask
-        else:
-            found.append([subtask, subtask])
-    return tuple((first, last) for first, last in found)
+    return runs_of(sorted(set(subtasks)))
 
 
 def subtasks_of(ranges: Ranges) -> Iterator[int]:
-    """Each of them, ascending."""
+    """Each of them, in the order of the ranges."""
     return chain.from_iterable(range(first, last + 1) for first, last in ranges)
 
 
@@ -34,11 +28,6 @@ def runs_of(numbers: Iterable[int]) -> Ranges:
         else:
             found.append([number, number])
     return tuple((first, last) for first, last in found)
-
-
-def expanded(runs: Iterable[Sequence[int]]) -> list[int]:
-    """The numbers that `runs_of` made runs of. ValueError or TypeError for what is none."""
-    return [number for first, last in runs for number in range(first, last + 1)]
 
 
 def count(ranges: Ranges) -> int:

@@ -238,9 +238,9 @@ class SourceCoordinator(Generic[S]):
             case ReportedWatermark():
                 self._refuse_watermark()
 
-    def inbox(self, subtask: int, attempt: int, position: int) -> Sequence[Message[S]]:
-        """What an attempt was told, from the message at `position` on; AttemptNotRunning where it does not run."""
-        return self._running(subtask, attempt).inbox[position:]
+    def inbox(self, subtask: int, attempt: int) -> Sequence[Message[S]]:
+        """What an attempt was told, in order; AttemptNotRunning where it does not run."""
+        return self._running(subtask, attempt).inbox
 
     def _register(self, subtask: int, attempt: _Attempt[S], host: str) -> None:
         """A reader that comes back after it was cut off has its inbox already. Of subtasks that get no more splits the

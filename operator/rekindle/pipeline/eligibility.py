@@ -33,21 +33,26 @@ def why_not_speculated(graph: PipelineGraph, stage: Stage, options: SpeculationO
 def may_read_twice(stage: Stage, options: SpeculationOptions) -> bool:
     """Whether two attempts may read from a source at the same time: nobody has said that they must not. It keeps those
     apart which Spark starts by itself too."""
-    has_effects = stage.source is not None and stage.source.side_effects
-    return stage.speculation and options.source_enabled is not False and not has_effects
+    return _why_not_read_twice(stage, options) is None
 
 
 def _why_not(stage: Stage, options: SpeculationOptions) -> str | None:
+    if reason := _why_not_read_twice(stage, options):
+        return reason
+    if stage.sink and not options.sink_enabled:
+        return "it is a sink and speculation.sinkEnabled is false"
+    if stage.sink and not stage.sink.supports_concurrent_execution_attempts:
+        return "its sink does not support concurrent execution attempts"
+    return None
+
+
+def _why_not_read_twice(stage: Stage, options: SpeculationOptions) -> str | None:
     if not stage.speculation:
         return "the stage says speculation=False"
     if stage.source is not None and stage.source.side_effects:
         return "its function may have side effects: it does not say side_effects=False"
     if stage.is_source and options.source_enabled is False:
         return "it is a source and speculation.sourceEnabled is false"
-    if stage.sink and not options.sink_enabled:
-        return "it is a sink and speculation.sinkEnabled is false"
-    if stage.sink and not stage.sink.supports_concurrent_execution_attempts:
-        return "its sink does not support concurrent execution attempts"
     return None
 
 

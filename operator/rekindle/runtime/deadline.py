@@ -27,7 +27,7 @@ class Deadline:
     def call(self, function: Callable[..., T], *args: Any, patience: float = 1.0) -> T:
         """What `function` returns or raises. TimeoutError where it takes longer than `seconds` times `patience`."""
         if not hasattr(self._own, "helper"):
-            self._own.helper = _Helper()
+            self._own.helper = Helper("rekindle-deadline")
         answer: Future[T] = self._own.helper.ask(function, args)
         try:
             return answer.result(self.seconds * patience)
@@ -41,15 +41,16 @@ class Deadline:
 _Call = tuple["Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
-class _Helper:
+class Helper:
     """A thread that makes calls. It ends with this object, or when the call that hangs does."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        threading.Thread(target=_serve, args=(self._calls,), name="rekindle-deadline", daemon=True).start()
+        threading.Thread(target=_serve, args=(self._calls,), name=name, daemon=True).start()
 
-    def ask(self, function: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
-        answer: Future[Any] = Future()
+    def ask(self, function: Callable[..., T], args: tuple[Any, ...] = ()) -> Future[T]:
+        """Have a call made, behind those that were asked for before."""
+        answer: Future[T] = Future()
         self._calls.put((answer, function, args))
         return answer
 

@@ -10,7 +10,7 @@ from typing import Any
 from rekindle.core.events import Event, JobGraphChanged, JobSubmitted, RerunRequested, from_record, to_record
 from rekindle.core.graph_change import kept_vertices
 from rekindle.core.job_graph import JobGraph
-from rekindle.core.ranges import expanded
+from rekindle.core.ranges import subtasks_of
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.journal import Record
 from rekindle.runtime.spark_sink import Publication
@@ -134,7 +134,7 @@ def _add_note(facts: RunFacts, record: Record) -> None:
             facts.rereads[record["stage"]] += 1
         case "SplitsSettled":
             of = facts.settled.setdefault((record["stage"], record["source"]), {})
-            of[int(record["subtask"])] = expanded(record["splits"])
+            of[int(record["subtask"])] = list(subtasks_of(record["splits"]))
         case "SinkPublishing" | "SinkPublished" | "SinkNotBegun" if record.get("contents") is not None:
             key = (record["stage"], record["contents"]["place"])
             before = facts.publications.get(key, Publication())

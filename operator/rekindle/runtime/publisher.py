@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from functools import partial
 from typing import Any
 
 from rekindle.pipeline.sinks import SparkSink
 from rekindle.pipeline.stage import Stage
+from rekindle.runtime.deadline import Helper
 from rekindle.runtime.publish import check_whole, contents_of, publish, sink_of
 from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_by_spark, write_by_spark
 from rekindle.runtime.state import RunState
@@ -90,18 +90,8 @@ class Publisher:
 
         Raises WriteFailed for what the work raises.
         """
-        done: Future[None] = Future()
-
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:
-                done.set_exception(error)
-            else:
-                done.set_result(None)
-
         with self._state.scheduler.without_speculation():
-            threading.Thread(target=run, name="rekindle-publish", daemon=True).start()
+            done = Helper("rekindle-publish").ask(work)
             try:
                 while not wait([done], _LOOK_SECONDS).done:
                     self._state.open_run.lease.check_renewed()

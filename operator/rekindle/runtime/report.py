@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rekindle.core import events as ev
-from rekindle.core.ranges import expanded
+from rekindle.core.ranges import count
 from rekindle.runtime.journal import Record, read_run
 from rekindle.runtime.manifest import combine_digests
 from rekindle.runtime.store import Store
@@ -311,7 +311,7 @@ class ReportFold:
         """Each driver opens a source; after an edit it is another."""
         match record:
             case {"note": "SplitsSettled", "stage": stage, "subtask": subtask, "splits": splits}:
-                self._sources[stage].settled[subtask] = len(expanded(splits))
+                self._sources[stage].settled[subtask] = count(splits)
             case {"note": "SourceOpened", "stage": stage, "source": source}:
                 if stage not in self._sources or self._sources[stage].id != source:
                     self._sources[stage] = _Source(stage, source, record["subtasks"], record["splits"])

@@ -34,7 +34,6 @@ from rekindle.core.source_coordinator import (
     SourceEvent,
 )
 from rekindle.pipeline.distribution import Assigned
-from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.by_value import by_value
@@ -42,8 +41,8 @@ from rekindle.runtime.errors import EnvironmentProblem, PipelineFailed, Pipeline
 from rekindle.runtime.failures import user_error
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.source_splits import OpenedSource, enumerator_of, opened_source
-from rekindle.runtime.split_endpoint import MOST_EVENT, Event, NotYet, Reader, Refused, Split, SplitEndpoint
-from rekindle.runtime.split_reader import SourceSpec, data_source
+from rekindle.runtime.split_endpoint import Event, NotYet, Reader, Refused, Split, SplitEndpoint
+from rekindle.runtime.split_reader import MOST_EVENT, SourceSpec, data_source
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -107,11 +106,9 @@ class _Source:
 
     Attributes:
         durable: subtasks of which the journal has what they read.
-        asked: those of which it is to have that.
         generations: [subtask -> the newest that has registered]
         begun: [subtask -> the one whose attempts read]
         numbers: [reader -> the attempt that it is]
-        readers: [attempt -> its reader]
         lock: of coordinator, generations and numbers.
     """
 
@@ -120,11 +117,9 @@ class _Source:
     opened: OpenedSource
     coordinator: SourceCoordinator[SourceSplit]
     durable: set[int]
-    asked: set[int]
     generations: dict[int, int] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    readers: dict[int, Reader] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -183,7 +178,7 @@ class SourceReads:
             opening = self._opening.setdefault(stage.name, threading.Lock())
         with opening:
             source = self._sources.get(stage.name) or self._open(stage)
-        is_own = stage.exchange is ExchangeMode.BLOCKING and isinstance(stage.distribution, Assigned)
+        is_own = isinstance(stage.distribution, Assigned)  # then it is stored as it is read
         spec = SourceSpec(
             address=(self._listening.called, self._listen().port),
             token=self._token,
@@ -224,7 +219,7 @@ class SourceReads:
             settled={subtask: [SourceSplit(number) for number in numbers] for subtask, numbers in settled.items()},
             admit=_Admission(len(opened.splits), taken),
         )
-        source = _Source(stage.name, which, opened, coordinator, set(settled), set(settled))
+        source = _Source(stage.name, which, opened, coordinator, set(settled))
         _check_complete(source)
         with self._own:
             self._sources[stage.name] = source
@@ -271,10 +266,9 @@ class SourceReads:
         with source.lock:
             attempt = source.numbers.pop(reader.id, None)
             if attempt is not None:
-                del source.readers[attempt]
                 source.coordinator.execution_attempt_failed(reader.subtask, attempt, said)
-        if self._endpoint is not None and not source.coordinator.concurrent_attempts:
-            self._endpoint.news()  # somebody may wait for its place
+        if not source.coordinator.concurrent_attempts:
+            self._tell_news()  # somebody may wait for its place
 
     def _attempt(self, source: _Source, reader: Reader) -> int:
         """The attempt that a reader is; it becomes one when it first asks for something. Where there may be only one at
@@ -291,37 +285,34 @@ class SourceReads:
                 coordinator.subtask_reset(reader.subtask)
         source.begun[reader.subtask] = reader.generation
         attempt = source.numbers[reader.id] = next(self._numbers)
-        source.readers[attempt] = reader
         coordinator.execution_attempt_ready(reader.subtask, attempt)
         self._handle(source, reader, attempt, ReaderRegistration(reader.host))
         return attempt
 
     def _is_taken(self, source: _Source, subtask: int) -> bool:
         """Whether an attempt of a subtask reads, or may come back; who is gone for good gives its place up."""
-        endpoint = self._endpoint
+        endpoint, ids = self._endpoint, {attempt: reader for reader, attempt in source.numbers.items()}
         for attempt in source.coordinator.attempts(subtask):
-            reader = source.readers[attempt]
-            if endpoint is None or not endpoint.is_gone(reader.id):
+            if endpoint is None or not endpoint.is_gone(ids[attempt]):
                 return True
             source.coordinator.execution_attempt_failed(subtask, attempt, "its connection was lost")
         return False
 
     def _message(self, source: _Source, reader: Reader, attempt: int, position: int) -> object:
         """What the reader is told at that place; None where that is not known yet."""
-        told = self._inbox(source, reader, attempt, position)
-        if not told:
+        told = self._inbox(source, reader, attempt)
+        if position >= len(told):
             self._handle(source, reader, attempt, RequestSplit(reader.host))
-            told = self._inbox(source, reader, attempt, position)
-        return told[0] if told else None
+        return told[position] if position < len(told) else None
 
-    def _inbox(self, source: _Source, reader: Reader, attempt: int, position: int) -> Sequence[Message[SourceSplit]]:
+    def _inbox(self, source: _Source, reader: Reader, attempt: int) -> Sequence[Message[SourceSplit]]:
         try:
-            return source.coordinator.inbox(reader.subtask, attempt, position)
+            return source.coordinator.inbox(reader.subtask, attempt)
         except AttemptNotRunning:
             raise Refused("this attempt has been superseded, or was given up") from None
 
     def _handle(self, source: _Source, reader: Reader, attempt: int, event: OperatorEvent) -> None:
-        self._inbox(source, reader, attempt, 0)
+        self._inbox(source, reader, attempt)
         with self._failing(source):
             source.coordinator.handle_event_from_operator(reader.subtask, attempt, event)
 
@@ -332,11 +323,13 @@ class SourceReads:
         try:
             yield
         finally:
-            self._tell_others(source, before)
+            if source.coordinator.told != before:
+                self._tell_news()
 
-    def _tell_others(self, source: _Source, before: int) -> None:
-        if source.coordinator.told != before and self._endpoint is not None:
-            self._endpoint.news()
+    def _tell_news(self) -> None:
+        endpoint = self._endpoint
+        if endpoint is not None:
+            endpoint.news()
 
     @contextlib.contextmanager
     def _failing(self, source: _Source) -> Iterator[None]:
@@ -357,10 +350,9 @@ class SourceReads:
         with self._own:
             if subtask in source.durable:
                 return True
-            if subtask in source.asked:
-                return False
-            source.asked.add(subtask)
         with source.lock, self._failing(source):
+            if subtask in source.coordinator.settled:
+                return False
             source.coordinator.settle(subtask)
             _check_complete(source)
             numbers = tuple(split.number for split in source.coordinator.tracker.splits(subtask))
@@ -393,9 +385,7 @@ class SourceReads:
         with self._own:
             for one in subtasks:
                 self._sources[one.stage].durable.add(one.subtask)
-            endpoint = self._endpoint
-        if endpoint is not None:
-            endpoint.news()
+        self._tell_news()
 
     def close(self) -> None:
         """Free the port; readers that are left hear nothing more."""

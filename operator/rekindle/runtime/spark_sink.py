@@ -63,8 +63,8 @@ def publish_by_spark(
     begin: Callable[[], None],
     write: Callable[[], None],
     not_begun: Callable[[], None],
-) -> bool:
-    """Write a result by a job of Spark's; False where it is there.
+) -> None:
+    """Write a result by a job of Spark's, unless it is there.
 
     Args:
         before: what earlier drivers have done.
@@ -78,7 +78,7 @@ def publish_by_spark(
             Spark could not write it.
     """
     if before.has(contents):
-        return False
+        return
     if (before.uncertain or before.ended is not None) and not sink.may_repeat:
         raise _not_again(stage, sink, before)
     begin()
@@ -96,7 +96,6 @@ def publish_by_spark(
             stage=stage.name,
             traceback=traceback,
         ) from failed.error
-    return True
 
 
 class WriteFailed(Exception):

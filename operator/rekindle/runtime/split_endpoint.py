@@ -18,14 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from rekindle.runtime.split_reader import MOST_LINE
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-MOST_EVENT = 60_000
-"""Bytes of an event of a source's own, as JSON."""
-
-_MOST_LINE = 1 << 16
 _HELLO_SECONDS = 10.0
 _SEND_SECONDS = 60.0
 _WAIT_SECONDS = 5.0
@@ -153,7 +151,7 @@ class SplitEndpoint:
             event.set()
 
     async def _listen(self, host: str, port: int) -> asyncio.Server:
-        return await asyncio.start_server(self._serve, host, port, limit=_MOST_LINE, backlog=1024)
+        return await asyncio.start_server(self._serve, host, port, limit=MOST_LINE, backlog=1024)
 
     async def _cut(self) -> None:
         self._server.close()

@@ -23,8 +23,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from rekindle.runtime.task import VERSIONS_PROPERTY, version_of
 
 _ANSWER_SECONDS = 30.0
-_MOST_LINE = 1 << 16
-_MOST_EVENT = 60_000
+MOST_LINE = 1 << 16
+MOST_EVENT = 60_000
+"""Bytes of an event of a source's own, as JSON."""
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,8 @@ class SourceReaderContext:
 
     def send_source_event(self, event: Any) -> None:
         """Send an event to the source's enumerator: a value in JSON types, of 60,000 bytes at most."""
-        if len(json.dumps(event)) > _MOST_EVENT:
-            raise ValueError(f"an event of a source may have {_MOST_EVENT} bytes")
+        if len(json.dumps(event)) > MOST_EVENT:
+            raise ValueError(f"an event of a source may have {MOST_EVENT} bytes")
         self._client.send(event)
 
 
@@ -217,7 +218,7 @@ class SplitClient:
         self._stream.flush()
 
     def _hear(self) -> tuple[dict[str, Any], bytes]:
-        line = self._stream.readline(_MOST_LINE)
+        line = self._stream.readline(MOST_LINE)
         if not line.endswith(b"\n"):
             raise EOFError("the connection has ended")
         answer = dict(json.loads(line))

@@ -48,9 +48,8 @@ class Store:
 
     def __init__(self, storage: Storage, patience: float = PATIENCE) -> None:
         self.storage = storage
-        self._deadline = (
-            Deadline(patience or PATIENCE) if isinstance(storage, PosixStorage) else None
-        )  # clients have their own
+        has_own = not isinstance(storage, PosixStorage)  # the client of a bucket
+        self._deadline = None if has_own else Deadline(patience or PATIENCE)
 
     @classmethod
     def at(

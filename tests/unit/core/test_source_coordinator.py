@@ -74,7 +74,7 @@ class Source:
             else "no more"
             if isinstance(message, NoMoreSplits)
             else message
-            for message in self.coordinator.inbox(subtask, attempt, 0)
+            for message in self.coordinator.inbox(subtask, attempt)
         ]
 
 

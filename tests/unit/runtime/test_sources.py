@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from rekindle.core.ranges import expanded, runs_of
+from rekindle.core.ranges import runs_of, subtasks_of
 from rekindle.core.source_coordinator import SourceCoordinatorError
 from rekindle.core.splits import InOrder
 from rekindle.pipeline import FileSink, Pipeline, SourceSplit, SplitEnumeratorContext
@@ -125,7 +125,7 @@ class Driver:
     def settled(self) -> Settled:
         found: dict[tuple[str, str], dict[int, list[int]]] = {}
         for one in self.journal:
-            found.setdefault((one.stage, one.source), {})[one.subtask] = expanded(runs_of(one.splits))
+            found.setdefault((one.stage, one.source), {})[one.subtask] = list(subtasks_of(runs_of(one.splits)))
         return found
 
 
