@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -207,16 +208,14 @@ class Pipeline:
             speculation: as of `stage`.
         """
         given = {str(key): _as_option(value) for key, value in (options or {}).items() if value is not None}
-        read = DataSourceRead(source, given, schema)
         declared = Options(
             partition_by=_names(partition_by),
             partitions=partitions,
             exchange=exchange,
             deterministic=deterministic,
             speculation=speculation,
-            source=read,
         )
-        self._declarations.append(Declaration(Role.SOURCE, read.function(), name, declared))
+        self._declare_read(name, DataSourceRead(source, given, schema), declared)
 
     def source_function(
         self,
@@ -249,18 +248,17 @@ class Pipeline:
             name: of the stage; the function's name unless given.
         """
 
+        declared = Options(
+            partition_by=_names(partition_by),
+            partitions=partitions,
+            exchange=exchange,
+            deterministic=deterministic,
+            speculation=speculation,
+        )
+
         def declare(function: G) -> G:
-            given = name if name is not None else getattr(function, "__name__", type(function).__name__)
             read = DataSourceRead(None, {}, schema, function, splits, side_effects)
-            declared = Options(
-                partition_by=_names(partition_by),
-                partitions=partitions,
-                exchange=exchange,
-                deterministic=deterministic,
-                speculation=speculation,
-                source=read,
-            )
-            self._declarations.append(Declaration(Role.SOURCE, read.function(), given, declared))
+            self._declare_read(_name_of(function, name), read, declared)
             return function
 
         return declare
@@ -326,10 +324,12 @@ class Pipeline:
 
         return run_pipeline(self.build, spark, store=store, options=options)
 
+    def _declare_read(self, name: str, read: DataSourceRead, options: Options) -> None:
+        self._declarations.append(Declaration(Role.SOURCE, read.function(), name, replace(options, source=read)))
+
     def _decorate(self, role: Role, fn: Any, name: str | None, options: Options) -> Any:
         def declare(function: F) -> F:
-            given = name if name is not None else getattr(function, "__name__", type(function).__name__)
-            self._declarations.append(Declaration(role, function, given, options))
+            self._declarations.append(Declaration(role, function, _name_of(function, name), options))
             return function
 
         return declare if fn is None else declare(fn)
@@ -338,6 +338,10 @@ class Pipeline:
 def _as_sink(target: Any) -> Sink:
     """A path as a file sink; anything else as it is, for `build` to look at."""
     return FileSink(fspath(target)) if isinstance(target, str | PathLike) else target
+
+
+def _name_of(function: Any, given: str | None) -> str:
+    return given if given is not None else getattr(function, "__name__", type(function).__name__)
 
 
 def _as_option(value: object) -> str:

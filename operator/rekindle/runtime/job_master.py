@@ -272,7 +272,7 @@ class JobMaster:
         state = self.state
         if isinstance(outcome, act.Fail):
             raise state.last_failure.error if state.last_failure else PipelineFailed(f"it failed: {outcome.cause}")
-        Publisher(state, self._flush, lambda now: self._exchange.tell(now)).publish_all()
+        Publisher(state, self._flush, self._exchange.tell).publish_all()
         state.note("RunFinished", stored_bytes=state.stored_bytes())
         self._flush()
         try:

@@ -4,6 +4,7 @@ edit has discarded goes whoever comes to it."""
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -75,6 +76,7 @@ class Edited:
         master.state = RunState(graph, None, run, core, None, None, schemas, plans)  # type: ignore[arg-type]
         master._observer, master._actor = Observer(master.state), Actor(master.state)  # type: ignore[assignment]
         master._options, master._attempt = OPTIONS, run.facts.drivers + 1
+        master._exchange = SimpleNamespace(tell=lambda now: None)  # type: ignore[assignment]
         return master
 
     def opened(self, graph: PipelineGraph) -> OpenRun:
