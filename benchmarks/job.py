@@ -14,9 +14,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 import rekindle
@@ -71,6 +73,8 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--option", action="append", default=[])
     options = parser.parse_args()
+    register: Any = cloudpickle.register_pickle_by_value
+    register(ticks)  # executors have no `benchmarks`
     session = make_session(options.contender, options.store, options.option)
     wait_for_executors(session)
     print("ready", flush=True)

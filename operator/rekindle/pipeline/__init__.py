@@ -8,12 +8,13 @@ from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.explain import explain
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.pipeline import Pipeline
-from rekindle.pipeline.sinks import FileSink, Sink, SparkSink
+from rekindle.pipeline.sinks import DataSourceSink, FileSink, Sink, SparkSink
 from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
 
 __all__ = [
     "Assigned",
+    "DataSourceSink",
     "Distribution",
     "ExchangeMode",
     "FileSink",

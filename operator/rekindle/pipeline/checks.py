@@ -11,7 +11,7 @@ from typing import Any, get_args
 from rekindle.pipeline.annotations import wrong_hints
 from rekindle.pipeline.declaration import Declaration, Role, signature
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.sinks import FileSink, SaveMode, Sink, SinkFormat, SparkSink, WriteMode
+from rekindle.pipeline.sinks import DataSourceSink, FileSink, SaveMode, Sink, SinkFormat, SparkSink, WriteMode
 from rekindle.pipeline.stage import SPARK_PARAMETER
 
 Check = Callable[[Declaration], None]
@@ -185,10 +185,12 @@ def check_sink(declared: Declaration) -> None:
         raise declared.error("says not where to", f"@pipeline.sink('out/{declared.name}') names a folder")
     if isinstance(sink, SparkSink):
         _check_spark_sink(declared, sink)
+    elif isinstance(sink, DataSourceSink):
+        _check_data_source_sink(declared, sink)
     elif not isinstance(sink, Sink):
         raise declared.error(
             f"goes to {sink!r}, which is no sink",
-            "give it a path, a FileSink or a SparkSink",
+            "give it a path, a FileSink, a SparkSink or a DataSourceSink",
         )
     if isinstance(sink, FileSink):
         _check_choice(declared, "format", sink.format, get_args(SinkFormat))
@@ -205,15 +207,39 @@ def _check_spark_sink(declared: Declaration, sink: SparkSink) -> None:
         )
     if not sink.format and not sink.table:
         raise declared.error("has a SparkSink without a format and a table", "give it one of them, or both")
-    if sink.mode not in get_args(WriteMode):
-        raise declared.error(f"has a SparkSink with mode={sink.mode!r}", f"it is {' or '.join(get_args(WriteMode))}")
-    if not isinstance(sink.options, Mapping):
-        raise declared.error(f"has a SparkSink whose options are a {type(sink.options).__name__}", "give a dictionary")
-    if sink.repeatable not in (True, False, None):
-        raise declared.error(f"has a SparkSink with repeatable={sink.repeatable!r}", "it is True, False or None")
-    if not isinstance(sink.format, str) and not _defines(sink.format, "writer"):
+    _check_written(declared, sink)
+    if not isinstance(sink.format, str):
+        _check_has_writer(declared, sink.format)
+
+
+def _check_data_source_sink(declared: Declaration, sink: DataSourceSink) -> None:
+    if not _is_kind_of_data_source(sink.source):
         raise declared.error(
-            f"goes to {sink.format.__name__}, which has no batch writer",
+            f"has a DataSourceSink of {sink.source!r}",
+            "give a class of the kind pyspark.sql.datasource.DataSource; for a format of Spark's use SparkSink",
+        )
+    _check_written(declared, sink)
+    if sink.concurrent_attempts not in (True, False, None):
+        raise declared.error(
+            f"has a DataSourceSink with concurrent_attempts={sink.concurrent_attempts!r}", "it is True, False or None"
+        )
+    _check_has_writer(declared, sink.source)
+
+
+def _check_written(declared: Declaration, sink: SparkSink | DataSourceSink) -> None:
+    kind = type(sink).__name__
+    if sink.mode not in get_args(WriteMode):
+        raise declared.error(f"has a {kind} with mode={sink.mode!r}", f"it is {' or '.join(get_args(WriteMode))}")
+    if not isinstance(sink.options, Mapping):
+        raise declared.error(f"has a {kind} whose options are a {type(sink.options).__name__}", "give a dictionary")
+    if sink.repeatable not in (True, False, None):
+        raise declared.error(f"has a {kind} with repeatable={sink.repeatable!r}", "it is True, False or None")
+
+
+def _check_has_writer(declared: Declaration, source: type) -> None:
+    if not _defines(source, "writer"):
+        raise declared.error(
+            f"goes to {source.__name__}, which has no batch writer",
             "give the class a method writer(schema, overwrite)",
         )
 

@@ -8,6 +8,7 @@ from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fusion import members
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.sinks import DataSourceSink, Sink
 from rekindle.pipeline.stage import Stage
 
 if TYPE_CHECKING:
@@ -42,8 +43,14 @@ def _why_not(stage: Stage, options: SpeculationOptions) -> str | None:
     if stage.sink and not options.sink_enabled:
         return "it is a sink and speculation.sinkEnabled is false"
     if stage.sink and not stage.sink.supports_concurrent_execution_attempts:
-        return "its sink does not support concurrent execution attempts"
+        return f"its sink does not support concurrent execution attempts{_how_to_support(stage.sink)}"
     return None
+
+
+def _how_to_support(sink: Sink) -> str:
+    """What to say where that is so."""
+    is_declared = isinstance(sink, DataSourceSink) and sink.concurrent_attempts is None
+    return ": its class does not say supports_concurrent_execution_attempts = True" if is_declared else ""
 
 
 def _why_not_read_twice(stage: Stage, options: SpeculationOptions) -> str | None:

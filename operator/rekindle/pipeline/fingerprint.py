@@ -27,7 +27,7 @@ from types import CodeType, FunctionType, SimpleNamespace
 
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
-from rekindle.pipeline.sinks import FileSink, Sink, SparkSink
+from rekindle.pipeline.sinks import DataSourceSink, FileSink, Sink, SparkSink
 from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import Stage
 
@@ -55,6 +55,9 @@ def function_fingerprint(function: object) -> str:
 def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
     yield f"stage {stage.name} {stage.inputs!r} {stage.distribution!r} {stage.exchange} {_sink(stage.sink)}"
     yield from _Walk().whole(stage.fn) if stage.source is None else _source(stage.source)
+    if isinstance(stage.sink, DataSourceSink):
+        yield f"writer {stage.sink.source.__module__}.{stage.sink.source.__qualname__}"
+        yield from _Walk().whole(stage.sink.source)
     for name in stage.inputs:
         source = graph.stage(name)
         if source.exchange is not ExchangeMode.BLOCKING:
@@ -66,7 +69,14 @@ def _sink(sink: Sink | None) -> str:
         return f"{sink.format} {sink.path!r}"  # as written: the target depends on the working directory
     if isinstance(sink, SparkSink):
         return "spark"  # where it writes makes no difference to the rows that are stored
+    if isinstance(sink, DataSourceSink):
+        return f"{sink.mode} {sink.place} {_open_options(sink)}"  # its tasks have written there
     return sink.target if sink else ""
+
+
+def _open_options(sink: DataSourceSink) -> str:
+    """Names of all, values of none: a password may change."""
+    return repr(sorted(map(str, sink.options)))
 
 
 def _source(source: DataSourceRead) -> Iterator[str]:

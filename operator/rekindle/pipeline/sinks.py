@@ -112,27 +112,101 @@ class SparkSink:
 
     @property
     def target(self) -> str:
-        where = self.table or next((self._said[key] for key in _PLACES if key in self._said), "")
-        return " ".join(filter(None, (self.format_name, where)))
+        return " ".join(filter(None, (self.format_name, self.table or _where(self.options))))
 
     @property
     def place(self) -> str:
         """Where that is, so that two sinks can be told apart: a path in one spelling, or a digest of all that is said
         but for secrets."""
-        if self.path is not None:
-            return _one_spelling(self.path)
-        said = sorted(item for item in self._said.items() if not any(word in item[0] for word in _SECRET))
-        told = json.dumps([self.format_name, self.table, said])
-        return f"spark-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+        return _place(self.format_name, self.table, self.options)
 
     @property
     def path(self) -> str | None:
         """The path that is written to, where it is one."""
-        return None if self.table else self._said.get("path")
-
-    @property
-    def _said(self) -> dict[str, str]:
-        return {str(key).lower(): str(value) for key, value in self.options.items() if value is not None}
+        return None if self.table else _said(self.options).get("path")
 
     def __str__(self) -> str:
         return f"{self.mode} to {self.target}"
+
+
+@dataclass(frozen=True, slots=True)
+class DataSourceSink:
+    """A Python DataSource whose writer is given the rows as they are made, and commits them when the whole pipeline has
+    finished.
+
+    The writer's `write` runs in the tasks of the stage itself, so its rows are not stored: what it writes must not be
+    seen before `commit`. That is called once, in the driver, with one message for each partition; `abort` is called
+    with those of attempts that have lost.
+
+    Args:
+        source: a subclass of `pyspark.sql.datasource.DataSource` with a batch writer.
+        options: as of `DataFrame.write.options`.
+        mode: "append" or "overwrite", which the writer is told.
+        repeatable: whether `commit` may be called again when a driver was lost in the midst of it. Unless given, it may
+            where it overwrites, and where the class says `idempotent_commit = True`.
+        concurrent_attempts: whether two attempts may write the same partition at a time. Unless given, where the class
+            says `supports_concurrent_execution_attempts = True`.
+    """
+
+    source: Any
+    options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    mode: WriteMode = "append"
+    repeatable: bool | None = None
+    concurrent_attempts: bool | None = None
+
+    @property
+    def supports_concurrent_execution_attempts(self) -> bool:
+        """By what is said here, or else by the class."""
+        if self.concurrent_attempts is not None:
+            return self.concurrent_attempts
+        return getattr(self.source, "supports_concurrent_execution_attempts", False) is True
+
+    @property
+    def has_idempotent_commit(self) -> bool:
+        """Whether the source knows a commit again that it has done, by its options `txnAppId` and `txnVersion`."""
+        return getattr(self.source, "idempotent_commit", False) is True
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether to commit twice is as good as once."""
+        return self.has_idempotent_commit or self.mode == "overwrite" if self.repeatable is None else self.repeatable
+
+    @property
+    def name(self) -> str:
+        """What the source calls itself."""
+        return str(self.source.name())
+
+    @property
+    def target(self) -> str:
+        return " ".join(filter(None, (self.name, _where(self.options))))
+
+    @property
+    def place(self) -> str:
+        """As of `SparkSink`."""
+        return _place(self.name, None, self.options)
+
+    @property
+    def path(self) -> str | None:
+        """The path that is written to, where it is one."""
+        return _said(self.options).get("path")
+
+    def __str__(self) -> str:
+        return f"{self.mode} to {self.target}"
+
+
+def _said(options: Mapping[str, Any]) -> dict[str, str]:
+    return {str(key).lower(): str(value) for key, value in options.items() if value is not None}
+
+
+def _where(options: Mapping[str, Any]) -> str:
+    said = _said(options)
+    return next((said[key] for key in _PLACES if key in said), "")
+
+
+def _place(name: str, table: str | None, options: Mapping[str, Any]) -> str:
+    said = _said(options)
+    if table is None and "path" in said:
+        return _one_spelling(said["path"])
+    public = sorted(item for item in said.items() if not any(word in item[0] for word in _SECRET))
+    told = json.dumps([name, table, public])
+    return f"spark-{hashlib.sha256(told.encode()).hexdigest()[:16]}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from rekindle.runtime import posix_storage, s3_storage, split_reader, storage, task
+from rekindle.runtime import posix_storage, s3_storage, sink_writer, split_reader, storage, task
 
 T = TypeVar("T")
 
-_MODULES = (task, storage, posix_storage, s3_storage, split_reader)
+_MODULES = (task, storage, posix_storage, s3_storage, sink_writer, split_reader)
 
 
 def by_value(what: T) -> T:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import TYPE_CHECKING
 
 from rekindle.core.ids import ExecutionVertexID
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.fusion import stored_inputs
 from rekindle.pipeline.stage import Stage
+from rekindle.runtime.data_source_sink import sendable_writer
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.inputs import Sources, StoredResult, bytes_by_partition, input_versions
 from rekindle.runtime.observer import Observer
@@ -21,6 +23,9 @@ from rekindle.runtime.publish import sink_of
 from rekindle.runtime.stage_run import StageRun
 from rekindle.runtime.state import RunState
 from rekindle.runtime.task import WriterSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _MANIFEST_SECONDS = 120.0
 _PLACE_SECONDS = 20.0
@@ -178,16 +183,18 @@ class StageDriver:
             stage=stage.name,
         )
 
-    def _writer(self, stage: Stage, columns: tuple[str, ...], signature: str | None) -> WriterSpec:
-        layout, sink = self.state.open_run.layout, sink_of(stage)
+    def _writer(self, stage: Stage, schema: StructType, signature: str | None) -> WriterSpec:
+        run, sink = self.state.open_run, sink_of(stage)
+        layout = run.layout
         return WriterSpec(
-            storage=self.state.open_run.store.storage,
+            storage=run.store.storage,
             stage=stage.name,
-            writer=self.state.open_run.writer,
+            writer=run.writer,
             manifests=layout.manifests(stage.name),
             data=tuple(layout.data(stage.name, volume) for volume in range(layout.volumes)),
             format=sink.format if sink else "parquet",
-            columns=columns,
+            columns=tuple(schema.names),
             signature=signature,
             checked=sink is not None,
+            sink=sendable_writer(stage, schema, run.identity),
         )

@@ -72,6 +72,8 @@ class Manifest:
     files: tuple[StoredFile, ...]
     seconds: float
     finished_at: float
+    message: str | None = None
+    """What the writer of a sink has returned, where rows went to that."""
 
     @classmethod
     def parse(cls, data: Content) -> Manifest:
@@ -95,6 +97,7 @@ class Manifest:
                 ),
                 seconds=float(raw["seconds"]),
                 finished_at=float(raw["finishedAt"]),
+                message=raw.get("message"),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"not a whole manifest: {error!r}") from error

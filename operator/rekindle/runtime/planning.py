@@ -19,6 +19,7 @@ from rekindle.runtime.task import RESULT_SCHEMA, WriterSpec, make_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def plan_stage(
     stage: Stage,
     scheduler: Scheduler,
     result: DataFrame,
-    spec: Callable[[tuple[str, ...], str | None], WriterSpec],
+    spec: Callable[[StructType, str | None], WriterSpec],
 ) -> PlannedStage:
     """Plan the job that stores `result`.
 
@@ -68,7 +69,7 @@ def plan_stage(
     # By position: mapInArrow itself trips over names with dots in them.
     by_position = hashed_frame.toDF(*(f"c{position}" for position in range(len(hashed_frame.columns))))
     signature = storable.signature(frame.schema)
-    writer = by_value(make_writer(spec(tuple(frame.columns), signature if hashed else None)))
+    writer = by_value(make_writer(spec(frame.schema, signature if hashed else None)))
     written = by_position.mapInArrow(writer, RESULT_SCHEMA)
     jrdd = written._jdf.javaToPython()
     shuffles = spark_plan.shuffles_of(jrdd.rdd())

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rekindle.pipeline.sinks import FileSink, SparkSink
+from rekindle.pipeline.sinks import DataSourceSink, FileSink, SparkSink
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, combine_digests
@@ -32,12 +32,12 @@ def sink_of(stage: Stage) -> FileSink | None:
 
     Raises PipelineMisuse for a sink that is none of ours, or a path that is no folder.
     """
-    if stage.sink is None or isinstance(stage.sink, SparkSink):
+    if stage.sink is None or isinstance(stage.sink, SparkSink | DataSourceSink):
         return None
     if not isinstance(stage.sink, FileSink):
         raise PipelineMisuse(
             f"stage {stage.name}: sinks of type {type(stage.sink).__name__} cannot be written",
-            remedy="use FileSink or SparkSink",
+            remedy="use FileSink, SparkSink or DataSourceSink",
             stage=stage.name,
         )
     if is_url(stage.sink.target):
@@ -161,7 +161,7 @@ def check_whole(stage: Stage, manifests: Sequence[Manifest]) -> None:
 
 def _folder_at(stage: Stage) -> Path | None:
     """The folder that is written to, by whomever; None where it is none, or not here."""
-    if isinstance(stage.sink, SparkSink):
+    if isinstance(stage.sink, SparkSink | DataSourceSink):
         path = stage.sink.place if stage.sink.path is not None else ""
         return Path(path).resolve() if path and not is_url(path) else None
     sink = sink_of(stage)

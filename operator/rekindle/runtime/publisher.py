@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import wait
 from functools import partial
 from typing import Any
 
-from rekindle.pipeline.sinks import SparkSink
+from rekindle.pipeline.sinks import DataSourceSink, SparkSink
 from rekindle.pipeline.stage import Stage
+from rekindle.runtime.data_source_sink import abort, commit, digest_of, made_writer, messages_of, parsed
 from rekindle.runtime.deadline import Helper
+from rekindle.runtime.errors import RekindleError
+from rekindle.runtime.failures import user_error
 from rekindle.runtime.publish import check_whole, contents_of, publish, sink_of
-from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_by_spark, write_by_spark
+from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_once, write_by_spark
 from rekindle.runtime.state import RunState
+
+log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.25
 _END_SECONDS = 20.0
@@ -32,10 +38,12 @@ class Publisher:
         self._state, self._flush, self._tell = state, flush, tell
 
     def publish_all(self) -> None:
-        """All sinks, in their order. Raises what `publish` and `publish_by_spark` do."""
+        """All sinks, in their order. Raises what `publish` and `publish_once` do."""
         for stage in self._state.graph.stages:
             if isinstance(stage.sink, SparkSink):
                 self._by_spark(stage, stage.sink)
+            elif isinstance(stage.sink, DataSourceSink):
+                self._by_writer(stage, stage.sink)
             else:
                 self._files(stage)
 
@@ -58,12 +66,61 @@ class Publisher:
         check_whole(stage, manifests)
         contents = {**contents_of(state.open_run.identity, manifests), "place": sink.place}
         frame = state.inputs.result(stage, state.schemas[stage.name], manifests)
+        self._once(stage, sink, contents, partial(write_by_spark, sink, frame))
+
+    def _by_writer(self, stage: Stage, sink: DataSourceSink) -> None:
+        """Its commit, and then `abort` for what other attempts have left."""
+        state, manifests = self._state, self._state.manifests(stage.name)
+        check_whole(stage, manifests)
+        messages = messages_of(stage, manifests)
+        contents = {
+            **contents_of(state.open_run.identity, manifests),
+            "files": digest_of(messages),
+            "place": sink.place,
+        }
+        writer, before = self._writer_of(stage, sink), self._before(stage, sink)
+        self._once(stage, sink, contents, partial(commit, writer, messages), begins_at_once=True)
+        if before == Publication():  # else some of them may have been committed
+            self._abort_others(stage, writer, messages)
+
+    def _abort_others(self, stage: Stage, writer: Any, messages: Sequence[str]) -> None:
+        made = self._state.committed.manifests.get(stage.name, {}).values()
+        lost = {one.message for one in made if one.message is not None} - set(messages)
+        try:
+            abort(writer, sorted(lost))
+        except Exception as error:  # what is visible is right
+            log.warning("sink %s: abort() for %d attempts that have lost has failed: %s", stage.name, len(lost), error)
+
+    def _before(self, stage: Stage, sink: SparkSink | DataSourceSink) -> Publication:
+        """What earlier drivers have done."""
+        return self._state.open_run.facts.publications.get((stage.name, sink.place), Publication())
+
+    def _writer_of(self, stage: Stage, sink: DataSourceSink) -> Any:
+        state = self._state
+        try:
+            return made_writer(stage, sink, parsed(state.schemas[stage.name]), state.open_run.identity)
+        except RekindleError:
+            raise
+        except Exception as error:
+            raise user_error(stage.name, error) from error
+
+    def _once(
+        self,
+        stage: Stage,
+        sink: SparkSink | DataSourceSink,
+        contents: dict[str, object],
+        write: Callable[[], None],
+        *,
+        begins_at_once: bool = False,
+    ) -> None:
+        """As `publish_once`, in the background. `begins_at_once`: it may have written without a job of Spark's."""
+        state = self._state
         told = partial(state.note, stage=stage.name, contents=contents)
         group = f"{state.graph.name}-{stage.name}-publish-{state.open_run.writer}"
 
         def work() -> None:
             state.scheduler.enter_group(group, f"{stage.name}: to {sink.target}")
-            write_by_spark(sink, frame)
+            write()
 
         def ended() -> None:
             told("SinkPublished", path=sink.target, files=0)
@@ -73,17 +130,19 @@ class Publisher:
             told("SinkNotBegun")
             self._flush()
 
-        publish_by_spark(
+        publish_once(
             stage,
             sink,
-            state.open_run.facts.publications.get((stage.name, sink.place), Publication()),
+            self._before(stage, sink),
             contents,
             begin=partial(self._fence, stage, contents=contents),
-            write=partial(self.in_background, work, group, ended),
+            write=partial(self.in_background, work, group, ended, begins_at_once),
             not_begun=not_begun,
         )
 
-    def in_background(self, work: Callable[[], None], group: str, ended: Callable[[], None]) -> None:
+    def in_background(
+        self, work: Callable[[], None], group: str, ended: Callable[[], None], begins_at_once: bool = False
+    ) -> None:
         """Do what may take long in a thread of its own, which Spark's settings belong to. This one answers the operator
         meanwhile, and ends the jobs of that group where it is fenced or interrupted; `ended` is called when the work
         has come to its end, even so. No task of it is copied: what it writes to may take both.
@@ -106,7 +165,7 @@ class Publisher:
         try:
             done.result()
         except Exception as error:
-            raise WriteFailed(error, has_begun=bool(self._state.scheduler.jobs_of(group))) from error
+            raise WriteFailed(error, has_begun=begins_at_once or bool(self._state.scheduler.jobs_of(group))) from error
         ended()
 
     def _fence(self, stage: Stage, **what: Any) -> None:

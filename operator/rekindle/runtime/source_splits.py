@@ -122,15 +122,15 @@ def _planned(stage: str, read: DataSourceRead) -> OpenedSource:
             stage=stage,
         )
     named = enumerate(splits or [InputPartition(None)])
-    pickled = [_pickled(stage, f"split {number}", split) for number, split in named]
-    size = sum(map(len, pickled))
+    sealed = [pickled(stage, f"split {number}", split) for number, split in named]
+    size = sum(map(len, sealed))
     if size > MOST_BYTES:
         raise PipelineMisuse(
             f"stage {stage}: its {len(splits):,} splits take {size:,} bytes, and may take {MOST_BYTES:,}",
             remedy="a split says where its rows are to be found; it does not hold them",
             stage=stage,
         )
-    return OpenedSource(schema.json(), _pickled(stage, "its reader", reader), pickled)
+    return OpenedSource(schema.json(), pickled(stage, "its reader", reader), sealed)
 
 
 def _schema(stage: str, read: DataSourceRead, said: Any) -> StructType:
@@ -146,7 +146,8 @@ def _schema(stage: str, read: DataSourceRead, said: Any) -> StructType:
     return schema
 
 
-def _pickled(stage: str, what: str, value: Any) -> bytes:
+def pickled(stage: str, what: str, value: Any) -> bytes:
+    """`value` on its way to executors; PipelineMisuse where it cannot be sent."""
     from pyspark import cloudpickle
 
     dumps: Any = cloudpickle.dumps  # PySpark ships it without types

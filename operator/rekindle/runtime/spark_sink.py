@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rekindle.pipeline.sinks import SparkSink
+from rekindle.pipeline.sinks import DataSourceSink, SparkSink
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import PipelineFailed
 from rekindle.runtime.failures import said_by
@@ -54,9 +54,9 @@ class Publication:
         return self.ended == contents or (alike and contents.get("digest") is not None)
 
 
-def publish_by_spark(
+def publish_once(
     stage: Stage,
-    sink: SparkSink,
+    sink: SparkSink | DataSourceSink,
     before: Publication,
     contents: Contents,
     *,
@@ -64,18 +64,18 @@ def publish_by_spark(
     write: Callable[[], None],
     not_begun: Callable[[], None],
 ) -> None:
-    """Write a result by a job of Spark's, unless it is there.
+    """Have somebody else write a result, unless it is there.
 
     Args:
         before: what earlier drivers have done.
         contents: which result it is.
-        begin: makes known that the job begins; raises if this driver may not any more.
-        write: has the job done; raises WriteFailed.
+        begin: makes known that it begins; raises if this driver may not any more.
+        write: has it done; raises WriteFailed.
         not_begun: makes known that it has failed before it wrote anything.
 
     Raises:
         PipelineFailed: it may be there in part, or another result is, and to write it again is not the same as once; or
-            Spark could not write it.
+            it could not be written.
     """
     if before.has(contents):
         return
@@ -89,10 +89,11 @@ def publish_by_spark(
             not_begun()
         headline, traceback = said_by(failed.error)
         raise PipelineFailed(
-            f"sink {stage.name}: Spark could not write to {sink.target}: {headline}",
+            f"sink {stage.name}: {_could_not(sink)} {sink.target}: {headline}",
             remedy="mend the cause and run again: the result is stored, only publishing is repeated"
             if sink.may_repeat or not failed.has_begun
-            else "look what is there: the result is stored, and is written again where SparkSink says repeatable=True",
+            else "look what is there: the result is stored, and is written again where "
+            f"{type(sink).__name__} says repeatable=True",
             stage=stage.name,
             traceback=traceback,
         ) from failed.error
@@ -121,7 +122,11 @@ def write_by_spark(sink: SparkSink, frame: DataFrame) -> None:
         writer.save()
 
 
-def _not_again(stage: Stage, sink: SparkSink, before: Publication) -> PipelineFailed:
+def _could_not(sink: SparkSink | DataSourceSink) -> str:
+    return "Spark could not write to" if isinstance(sink, SparkSink) else "its writer could not commit to"
+
+
+def _not_again(stage: Stage, sink: SparkSink | DataSourceSink, before: Publication) -> PipelineFailed:
     why = (
         "a job that wrote it has failed, or was cut off with its driver, and nobody can tell how far it came"
         if before.uncertain
@@ -129,7 +134,8 @@ def _not_again(stage: Stage, sink: SparkSink, before: Publication) -> PipelineFa
     )
     return PipelineFailed(
         f"sink {stage.name}: the result is not written to {sink.target} again: {why}",
-        remedy="look what is there. If it may be written again, say SparkSink(..., repeatable=True) and run again; if "
-        "all is there, this run has nothing left to do: begin the next one anew (--fresh)",
+        remedy="look what is there. If it may be written again, say "
+        f"{type(sink).__name__}(..., repeatable=True) and run again; if all is there, this run has nothing left to do: "
+        "begin the next one anew (--fresh)",
         stage=stage.name,
     )

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost, RekindleError
@@ -24,6 +24,9 @@ from rekindle.runtime.planning import PlannedStage, plan_stage
 from rekindle.runtime.scheduler import COPIES_POOL, Scheduler, SparkJob, StageView, TaskView
 from rekindle.runtime.spark_plan import read_shuffles_of
 from rekindle.runtime.task import VERSIONS_PROPERTY, WriterSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _numbers = itertools.count(1)
 """Of the plans of this process: Spark remembers a job group's jobs, and that it was cancelled, for later runs too."""
@@ -95,7 +98,7 @@ class StageRun:
     # -- planning --------------------------------------------------------------------------------------
 
     def plan_in_background(
-        self, build: Callable[[], Any], spec: Callable[[tuple[str, ...], str | None], WriterSpec]
+        self, build: Callable[[], Any], spec: Callable[[StructType, str | None], WriterSpec]
     ) -> None:
         """Call the user's function and plan the job in a thread; `planned` or `error` is set at its end.
 

@@ -51,6 +51,7 @@ class WriterSpec:
     columns: tuple[str, ...]  # names as stored; Spark hands them over by position
     signature: str | None  # of names and types of the columns; None where rows cannot be compared
     checked: bool = False  # a checksum of each file as a whole: Spark, which checks pages, will not read them
+    sink: Any = None  # a `sink_writer.SinkWriter`, which the rows go to instead of to files
 
 
 Writer = Callable[[Iterator[Any]], Iterator[Any]]
@@ -86,8 +87,16 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
         return str(spec.storage.get(name).decode())
     folder = f"{spec.data[partition % len(spec.data)]}/.attempt-p{partition:05d}-v{version:04d}-{uuid.uuid4().hex}"
     _leave_modules_alone()
-    rows, files, digest = _write_files(spec, partition, folder, batches)
-    _check_whole()
+    rows, files, message = _Rows(spec, batches), list[dict[str, Any]](), None
+    try:
+        if spec.sink is None:
+            files = _write_files(spec, partition, folder, rows)
+        else:
+            message = spec.sink.write(rows)
+        _check_whole()
+    except BaseException:
+        _abort(spec, message)
+        raise
     manifest = {
         "format": 1,
         "stage": spec.stage,
@@ -95,17 +104,29 @@ def write_partition(spec: WriterSpec, batches: Iterator[Any]) -> str:
         "version": version,
         "task": context.taskAttemptId(),
         "writer": spec.writer,
-        "rows": rows,
+        "rows": rows.count,
         "bytes": sum(file["bytes"] for file in files),
-        "digest": digest,
+        "digest": rows.digest,
         "files": files,
         "seconds": round(time.time() - started, 3),
         "finishedAt": time.time(),
     }
+    if message is not None:
+        manifest["message"] = message
     text = sealed(manifest)
-    if not spec.storage.put_if_absent(name, text.encode()):
-        return str(spec.storage.get(name).decode())
-    return text
+    if spec.storage.put_if_absent(name, text.encode()):
+        return text
+    won = spec.storage.get(name)
+    if message is not None and unsealed(won).get("message") != message:
+        _abort(spec, message)
+    return str(won.decode())
+
+
+def _abort(spec: WriterSpec, message: str | None) -> None:
+    """Have the writer of a sink drop what this attempt has written, which nobody will commit; as far as it can."""
+    if message is not None:
+        with contextlib.suppress(Exception):  # the attempt has lost, or fails for another reason
+            spec.sink.abort(message)
 
 
 def sealed(fields: dict[str, Any]) -> str:
@@ -131,22 +152,35 @@ def version_of(text: str | None, partition: int) -> int:
     return int(versions.get(str(partition), versions.get("default", 1)))
 
 
-def _write_files(
-    spec: WriterSpec, partition: int, folder: str, batches: Iterator[Any]
-) -> tuple[int, list[dict[str, Any]], str | None]:
-    rows = first = second = 0
-    with _FileSink(spec, partition, folder) as sink:
-        for batch in batches:
-            if spec.signature is not None:
+class _Rows:
+    """The batches of a partition as they are stored. When all have been taken `count` says how many rows there were,
+    and `digest` which; None where they cannot be compared."""
+
+    def __init__(self, spec: WriterSpec, batches: Iterator[Any]) -> None:
+        self._spec, self._batches = spec, batches
+        self.count = self._first = self._second = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._batches:
+            if self._spec.signature is not None:
                 sums = _sums(batch.column(batch.num_columns - 1))
-                first, second = (first + sums[0]) & _MASK, (second + sums[1]) & _MASK
-            batch = _renamed(batch, spec.columns)
-            rows += batch.num_rows
+                self._first, self._second = (self._first + sums[0]) & _MASK, (self._second + sums[1]) & _MASK
+            self.count += batch.num_rows
             if batch.num_rows:
-                sink.write(batch)
-        files = sink.close()
-    digest = f"{rows:x}-{first:016x}-{second:016x}-{spec.signature}" if spec.signature is not None else None
-    return rows, files, digest
+                yield _renamed(batch, self._spec.columns)
+
+    @property
+    def digest(self) -> str | None:
+        if self._spec.signature is None:
+            return None
+        return f"{self.count:x}-{self._first:016x}-{self._second:016x}-{self._spec.signature}"
+
+
+def _write_files(spec: WriterSpec, partition: int, folder: str, rows: _Rows) -> list[dict[str, Any]]:
+    with _FileSink(spec, partition, folder) as sink:
+        for batch in rows:
+            sink.write(batch)
+        return sink.close()
 
 
 def _check_whole() -> None:

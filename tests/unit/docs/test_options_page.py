@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rekindle.api.settings import RekindleSettings
-from rekindle.pipeline import FileSink, Pipeline, SparkSink
+from rekindle.pipeline import DataSourceSink, FileSink, Pipeline, SparkSink
 
 PAGE = (Path(__file__).parents[3] / "docs" / "options.md").read_text(encoding="utf-8")
 
@@ -98,3 +98,9 @@ def test_the_options_of_a_spark_sink():
     text += "supports_concurrent_execution_attempts=True)"
     assert SparkSink() == SparkSink("", {}, "append", None, None, supports_concurrent_execution_attempts=True)
     assert list(rows(f"`{text}`")) == list(inspect.signature(SparkSink).parameters)
+
+
+def test_the_options_of_a_data_source_sink():
+    text = 'DataSourceSink(source, options={}, mode="append", repeatable=None, concurrent_attempts=None)'
+    assert DataSourceSink(int) == DataSourceSink(int, {}, "append", None, None)
+    assert list(rows(f"`{text}`")) == list(inspect.signature(DataSourceSink).parameters)

@@ -459,7 +459,7 @@ def test_a_sink_that_is_none():
     pipeline = one_source()
     pipeline.sink(7)(report)  # type: ignore[arg-type]
     assert complaint(pipeline) == (
-        "sink 'report' goes to 7, which is no sink\n-> give it a path, a FileSink or a SparkSink"
+        "sink 'report' goes to 7, which is no sink\n-> give it a path, a FileSink, a SparkSink or a DataSourceSink"
     )
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql.datasource import DataSource
 
-from rekindle.pipeline import FileSink, Pipeline, PipelineError, Sink, SparkSink
+from rekindle.core.options import SpeculationOptions
+from rekindle.pipeline import DataSourceSink, FileSink, Pipeline, PipelineError, Sink, SparkSink
+from rekindle.pipeline.eligibility import why_not_speculated
 from rekindle.pipeline.fingerprint import stage_fingerprint
 
 
@@ -55,6 +57,65 @@ class Letters(DataSource):
         return "letters"
 
 
+class Postbox(Letters):
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        return overwrite
+
+
+class Registered(Postbox):
+    supports_concurrent_execution_attempts = True
+    idempotent_commit = True
+
+
+@pytest.mark.requirement("S5-6", "S5-7")
+def test_the_class_of_a_data_source_says_what_its_writer_bears_or_else_the_sink():
+    assert not DataSourceSink(Postbox).supports_concurrent_execution_attempts
+    assert DataSourceSink(Registered).supports_concurrent_execution_attempts
+    assert DataSourceSink(Postbox, concurrent_attempts=True).supports_concurrent_execution_attempts
+    assert not DataSourceSink(Registered, concurrent_attempts=False).supports_concurrent_execution_attempts
+    assert [DataSourceSink(one).may_repeat for one in (Postbox, Registered)] == [False, True]
+    assert DataSourceSink(Postbox, mode="overwrite").may_repeat
+    assert not DataSourceSink(Registered, repeatable=False).may_repeat
+
+
+@pytest.mark.requirement("S5-5")
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (Postbox, "its sink does not support concurrent execution attempts: its class does not say "
+         "supports_concurrent_execution_attempts = True"),
+        (Registered, None),
+    ],
+    ids=["postbox", "registered"],
+)  # fmt: skip
+def test_a_data_source_that_does_not_say_that_it_bears_copies_gets_none(source, reason):
+    graph = writing(DataSourceSink(source)).build()
+    options = SpeculationOptions(enabled=True, sink_enabled=True)
+    assert why_not_speculated(graph, graph.stage("out"), options) == reason
+
+
+def test_other_code_or_another_place_has_it_written_again_and_another_password_has_not():
+    def fingerprint(sink: Sink) -> str:
+        return stage_fingerprint(writing(sink).build(), "out")
+
+    first = fingerprint(DataSourceSink(Postbox, {"dbtable": "a", "password": "x"}))
+    assert fingerprint(DataSourceSink(Postbox, {"dbtable": "a", "password": "y"})) == first
+    assert fingerprint(DataSourceSink(Postbox, {"dbtable": "b", "password": "x"})) != first
+    assert fingerprint(DataSourceSink(Registered, {"dbtable": "a", "password": "x"})) != first
+    assert fingerprint(DataSourceSink(Postbox, {"dbtable": "a", "password": "x"}, "overwrite")) != first
+
+
+def writing(sink: Sink) -> Pipeline:
+    pipeline = Pipeline("writing")
+
+    @pipeline.source
+    def some(spark: Any) -> Any:
+        return spark
+
+    pipeline.sink(sink, name="out")(lambda some: some)
+    return pipeline
+
+
 @pytest.mark.parametrize(
     ("sink", "target"),
     [
@@ -66,6 +127,8 @@ class Letters(DataSource):
         (SparkSink(table="shop.totals"), "shop.totals"),
         (SparkSink(Letters, {"path": "/out"}), "letters /out"),
         (SparkSink("noop"), "noop"),
+        (DataSourceSink(Letters, {"Path": "/out"}), "letters /out"),
+        (DataSourceSink(Letters, {"token": "secret"}), "letters"),
     ],
     ids=str,
 )
@@ -96,8 +159,23 @@ MODES: tuple[Any, ...] = ("append", "overwrite")
         (SparkSink("jdbc", options=[("password", "secret")]), "whose options are a list"),  # type: ignore[arg-type]
         (SparkSink("jdbc", repeatable="no"), "repeatable='no'"),  # type: ignore[arg-type]
         (SparkSink(Letters), "Letters, which has no batch writer"),
+        (DataSourceSink("jdbc"), "for a format of Spark's use SparkSink"),
+        (DataSourceSink(Letters), "Letters, which has no batch writer"),
+        (DataSourceSink(Postbox, mode="error"), "DataSourceSink with mode='error'"),  # type: ignore[arg-type]
+        (DataSourceSink(Postbox, concurrent_attempts=2), "concurrent_attempts=2"),  # type: ignore[arg-type]
     ],
-    ids=["nowhere", "mode", "class", "options", "repeatable", "no writer"],
+    ids=[
+        "nowhere",
+        "mode",
+        "class",
+        "options",
+        "repeatable",
+        "no writer",
+        "format",
+        "unwritable",
+        "its mode",
+        "attempts",
+    ],
 )
 def test_a_sink_that_spark_cannot_write_to_is_refused(sink, problem):
     pipeline = Pipeline("p")
@@ -122,6 +200,7 @@ def places(*sinks: Sink) -> Pipeline:
     [
         (FileSink("out/a"), SparkSink("parquet", {"path": "./out/a/"}, "overwrite")),
         (SparkSink("csv", {"path": "out/a"}), SparkSink("parquet", {"Path": "out/a/b"})),
+        (FileSink("out/a"), DataSourceSink(Postbox, {"path": "out/a/b"})),
         (
             SparkSink("jdbc", {"url": "x", "dbtable": "t"}),
             SparkSink("jdbc", {"dbtable": "t", "url": "x", "password": "y"}),

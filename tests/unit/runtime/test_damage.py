@@ -29,7 +29,7 @@ from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun, open_run
 from rekindle.runtime.state import RunState
 from rekindle.runtime.store import Store
-from rekindle.runtime.task import WriterSpec, _write_files, sealed
+from rekindle.runtime.task import WriterSpec, _Rows, _write_files, sealed
 
 T = TypeVar("T")
 SCHEMA = '{"type":"struct","fields":[]}'
@@ -83,7 +83,9 @@ def write(run: OpenRun, stage: str, partition: int, rows: list[int]) -> None:
         storage, stage, "w", layout.manifests(stage), (data,), file_format, ("n",), signature=None, checked=stage == "c"
     )
     batch = pyarrow.RecordBatch.from_pydict({"n": rows})
-    count, files, _ = _write_files(spec, partition, f"{data}/.attempt-p{partition:05d}-v0001-x", iter([batch]))
+    written = _Rows(spec, iter([batch]))
+    files = _write_files(spec, partition, f"{data}/.attempt-p{partition:05d}-v0001-x", written)
+    count = written.count
     fields = {"format": 1, "stage": stage, "partition": partition, "version": 1, "task": 1, "writer": "w"}
     more = {
         "rows": count,

@@ -11,7 +11,7 @@ import pytest
 
 from rekindle.runtime.manifest import Manifest, StoredFile, combine_digests
 from rekindle.runtime.posix_storage import PosixStorage
-from rekindle.runtime.task import WriterSpec, _write_files, footer_checksum, sealed
+from rekindle.runtime.task import WriterSpec, _Rows, _write_files, footer_checksum, sealed
 
 
 @pytest.fixture
@@ -110,7 +110,9 @@ def test_a_flipped_bit_anywhere_in_a_file_of_a_sink_is_damage(tmp_path, file_for
     batch = pyarrow.RecordBatch.from_pydict({"n": [1, 2, 3], "w": ["a", "b", "c"]})
     storage = PosixStorage(str(tmp_path))
     spec = WriterSpec(storage, "s", "w", "m", ("data",), file_format, ("n", "w"), signature=None, checked=True)
-    rows, (file,), _ = _write_files(spec, 0, "data", iter([batch]))
+    given = _Rows(spec, iter([batch]))
+    (file,) = _write_files(spec, 0, "data", given)
+    rows = given.count
     stored = StoredFile(file["path"], file["bytes"], file["footer"], file["content"])
     assert (rows, damage(stored, tmp_path)) == (3, None)
     for position in range(stored.bytes):
@@ -137,7 +139,7 @@ def test_a_page_header_that_hides_rows_is_corruption(tmp_path):
     """The checksum of a page does not cover its header."""
     batch = pyarrow.RecordBatch.from_pydict({"n": list(range(5))})
     spec = WriterSpec(PosixStorage(str(tmp_path)), "s", "w", "m", ("data",), "parquet", ("n",), signature=None)
-    _, (file,), _ = _write_files(spec, 0, "data", iter([batch]))
+    (file,) = _write_files(spec, 0, "data", _Rows(spec, iter([batch])))
     stored = (StoredFile(file["path"], file["bytes"], file["footer"]),)
     manifest = Manifest("s", 0, 1, 1, "w", 5, file["bytes"], None, stored, 0.0, 0.0)
     content = (tmp_path / file["path"]).read_bytes()

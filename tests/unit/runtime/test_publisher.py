@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
 
+from rekindle.pipeline import DataSourceSink
 from rekindle.runtime.errors import Fenced
+from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.publisher import Publisher
-from rekindle.runtime.spark_sink import WriteFailed
+from rekindle.runtime.spark_sink import Publication, WriteFailed
 
 
 class Driver:
@@ -24,7 +29,11 @@ class Driver:
             cancel_group=self.cancel, jobs_of=lambda group: ["job"] * jobs, without_speculation=contextlib.nullcontext
         )
         lease = SimpleNamespace(check_renewed=check)
-        state: Any = SimpleNamespace(open_run=SimpleNamespace(lease=lease), scheduler=scheduler)
+        journal = SimpleNamespace(check_kept=lambda: None)
+        run = SimpleNamespace(lease=lease, identity="run", writer="w", journal=journal)
+        state: Any = SimpleNamespace(open_run=run, scheduler=scheduler, note=lambda *said, **more: None)
+        scheduler.enter_group = lambda group, description: None
+        self.state = state
         self.publisher = Publisher(state, lambda: None, self.told.append)
 
     def cancel(self, group: str) -> None:
@@ -74,6 +83,42 @@ def test_what_has_come_to_its_end_all_the_same_is_made_known():
     with pytest.raises(Fenced):
         driver.run(lambda: assert_set(driver.may_end))
     assert (driver.cancelled, driver.ended) == (["group"], ["well"])
+
+
+@pytest.mark.parametrize("earlier", [Publication(), Publication(uncertain=1)], ids=["first", "again"])
+def test_what_lost_is_aborted_unless_it_may_have_been_committed(earlier, monkeypatch):
+    """One of two partitions was made again. When another driver has committed, nobody knows which of the two."""
+    told = list[tuple[str, list[str]]]()
+    writer = SimpleNamespace(
+        commit=lambda messages: told.append(("commit", messages)),
+        abort=lambda messages: told.append(("abort", messages)),
+    )
+    made = {(0, 1): "a", (0, 2): "b", (1, 1): "c"}
+    manifests = {key: manifest(*key, sent(message)) for key, message in made.items()}
+    driver, sink = Driver(), DataSourceSink(Postbox, repeatable=True)
+    state = driver.state
+    state.manifests = lambda name: [manifests[0, 2], manifests[1, 1]]
+    state.committed = SimpleNamespace(manifests={"out": manifests})
+    state.open_run.facts = SimpleNamespace(publications={("out", sink.place): earlier})
+    monkeypatch.setattr(driver.publisher, "_writer_of", lambda stage, sink: writer)
+    stage: Any = SimpleNamespace(name="out", partitions=2, sink=sink)
+    state.graph = SimpleNamespace(name="p", stages=[stage])
+    driver.publisher.publish_all()
+    assert told == [("commit", ["b", "c"]), *([("abort", ["a"])] if earlier == Publication() else [])]
+
+
+class Postbox:
+    @classmethod
+    def name(cls) -> str:
+        return "postbox"
+
+
+def sent(message: str) -> str:
+    return base64.b64encode(cloudpickle.dumps(message)).decode()
+
+
+def manifest(partition: int, version: int, message: str) -> Manifest:
+    return replace(Manifest.of_nothing("out", partition), version=version, message=message)
 
 
 def assert_set(event: threading.Event, seen: Callable[[], bool] = lambda: False) -> None:

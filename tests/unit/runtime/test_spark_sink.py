@@ -13,7 +13,7 @@ from rekindle.runtime.facts import fold
 from rekindle.runtime.journal import note
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.publish import contents_of
-from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_by_spark
+from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_once
 
 
 def stage_of(sink: SparkSink) -> Stage:
@@ -49,7 +49,7 @@ class Run:
                 raise WriteFailed(problem, has_begun=has_begun)
             say("SinkPublished")
 
-        publish_by_spark(
+        publish_once(
             stage_of(self.sink),
             self.sink,
             before,
@@ -142,7 +142,7 @@ def test_a_driver_that_may_not_any_more_writes_nothing():
 
     written, sink = [], SparkSink("jdbc", mode="overwrite")
     with pytest.raises(Fenced):
-        publish_by_spark(
+        publish_once(
             stage_of(sink),
             sink,
             Publication(),

@@ -16,7 +16,7 @@ from rekindle.runtime.by_value import by_value
 from rekindle.runtime.posix_storage import PosixStorage
 from rekindle.runtime.s3_storage import S3Storage
 from rekindle.runtime.storage import Storage
-from rekindle.runtime.task import WriterSpec, _FileSink, _sums, _write_files, make_writer
+from rekindle.runtime.task import WriterSpec, _FileSink, _Rows, _sums, _write_files, make_writer
 
 STORAGES: dict[str, Callable[[Path], Storage]] = {
     "folder": lambda folder: PosixStorage(str(folder)),
@@ -62,7 +62,9 @@ def test_a_digest_tells_rows_and_columns_apart_also_where_there_is_no_row(tmp_pa
         columns = ("n",)
         spec = WriterSpec(PosixStorage(str(tmp_path)), "s", "w", "m", ("data",), "parquet", columns, signature)
         made = [pyarrow.RecordBatch.from_pydict({"c0": rows, "c1": rows}) for rows in batches]
-        return _write_files(spec, 0, "data", iter(made))[2]
+        rows = _Rows(spec, iter(made))
+        _write_files(spec, 0, "data", rows)
+        return rows.digest
 
     assert digest("x", [1, 2], [3]) == digest("x", [3, 2, 1])
     assert digest("x", [1, 2]) != digest("y", [1, 2])

@@ -1,0 +1,87 @@
+"""Sinks whose tasks write by a Python DataSource: its writer, made for them and for the driver, which commits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rekindle.pipeline.sinks import DataSourceSink
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.errors import InputLost, PipelineMisuse
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.sink_writer import SinkWriter, read_message
+from rekindle.runtime.source_splits import pickled
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+APPLICATION_OPTION, VERSION_OPTION = "txnAppId", "txnVersion"
+"""As Delta Lake calls what a commit is known again by."""
+
+
+def sendable_writer(stage: Stage, schema: StructType, identity: str) -> SinkWriter | None:
+    """What the tasks of a stage give their rows to; None where these are stored. Raises as `made_writer`, and
+    PipelineMisuse for a writer that cannot be pickled."""
+    if not isinstance(stage.sink, DataSourceSink):
+        return None
+    writer = made_writer(stage, stage.sink, schema, identity)
+    return SinkWriter(pickled(stage.name, "its writer", writer), schema.json())
+
+
+def made_writer(stage: Stage, sink: DataSourceSink, schema: StructType, identity: str) -> Any:
+    """The source's writer, as Spark makes it. Raises PipelineMisuse where it is none, and what the source raises.
+
+    Args:
+        identity: of the run, `store/number`: what its commit is known again by.
+    """
+    from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceWriter
+
+    options = {str(key): str(value) for key, value in sink.options.items() if value is not None}
+    if sink.has_idempotent_commit:
+        store, _, number = identity.rpartition("/")
+        options |= {APPLICATION_OPTION: f"{store}/{stage.name}", VERSION_OPTION: number}
+    writer = sink.source(options=CaseInsensitiveDict(options)).writer(schema, sink.mode == "overwrite")
+    if not isinstance(writer, DataSourceWriter):
+        raise PipelineMisuse(
+            f"sink {stage.name}: writer() of {sink.name} returned {type(writer).__name__}",
+            remedy="return a pyspark.sql.datasource.DataSourceWriter",
+            stage=stage.name,
+        )
+    return writer
+
+
+def messages_of(stage: Stage, manifests: Sequence[Manifest]) -> list[str]:
+    """The commit messages of a result, as text. Raises InputLost for a partition that was stored instead."""
+    messages = [manifest.message for manifest in manifests if manifest.message is not None]
+    if len(messages) != len(manifests):
+        raise InputLost(
+            f"sink {stage.name}: {len(manifests) - len(messages)} of its partitions have no commit message",
+            remedy=f"have it made again: rekindle rerun {stage.name}",
+            stage=stage.name,
+        )
+    return messages
+
+
+def digest_of(messages: Sequence[str]) -> str:
+    """Tells apart what was written by which attempts."""
+    return hashlib.sha256("\n".join(messages).encode()).hexdigest()
+
+
+def commit(writer: Any, messages: Sequence[str]) -> None:
+    """Commit what the attempts wrote that made the result. Raises what the writer does."""
+    writer.commit([read_message(message) for message in messages])
+
+
+def abort(writer: Any, messages: Sequence[str]) -> None:
+    """Drop what attempts wrote that have lost. Raises what the writer does."""
+    if messages:
+        writer.abort([read_message(message) for message in messages])
+
+
+def parsed(schema: str) -> StructType:
+    """A schema from Spark's JSON."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(schema))
