@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from rekindle import connectors
 from rekindle.runtime import posix_storage, s3_storage, sink_writer, split_reader, storage, task
 
 T = TypeVar("T")
 
-_MODULES = (task, storage, posix_storage, s3_storage, sink_writer, split_reader)
+_MODULES = (connectors, task, storage, posix_storage, s3_storage, sink_writer, split_reader)
 
 
 def by_value(what: T) -> T:
-    """`what`, a function or a class of these modules, ready to be sent."""
+    """`what`, ready to be sent: what it has of these modules and packages goes with it."""
     from pyspark import cloudpickle
 
     register: Any = cloudpickle.register_pickle_by_value  # PySpark ships it without types

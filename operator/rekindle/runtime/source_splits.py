@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from rekindle.core.source_coordinator import AssigningEnumerator, SplitEnumerator, SplitEnumeratorContext
 from rekindle.core.splits import InOrder, LocalFirst
 from rekindle.pipeline.sources import DataSourceRead, HasSplitAssigner, HasSplitEnumerator, SourceSplit
+from rekindle.runtime.by_value import by_value
 from rekindle.runtime.errors import BEGIN_ANEW, PipelineMisuse, StoreRefused
 from rekindle.runtime.store import Store
 
@@ -152,7 +153,7 @@ def pickled(stage: str, what: str, value: Any) -> bytes:
 
     dumps: Any = cloudpickle.dumps  # PySpark ships it without types
     try:
-        return bytes(dumps(value))
+        return bytes(dumps(by_value(value)))
     except Exception as error:
         raise PipelineMisuse(
             f"stage {stage}: {what} cannot be sent to executors: {error}",

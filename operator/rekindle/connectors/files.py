@@ -1,0 +1,207 @@
+"""Files, read by ranges of bytes.
+
+pipeline.read("orders", Files, options={"path": "s3://lake/orders", "format": "parquet"}, partitions=16)
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from rekindle.connectors import file_formats
+
+_FORMATS = ("parquet", "csv", "json", "text")
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
+_MOST_INT = (1 << 31) - 1
+
+
+@dataclass(frozen=True)
+class FileOptions:
+    """What `options` say, checked.
+
+    Attributes:
+        paths: files, folders or patterns.
+        format: one of parquet, csv, json and text.
+        split_bytes: of a split, at most.
+        header: whether the first line of a CSV file has the names of its columns.
+        delimiter: between a CSV file's columns.
+        multi_line: whether there may be line ends within a CSV file's values.
+    """
+
+    paths: tuple[str, ...]
+    format: str
+    split_bytes: int = 64 << 20
+    header: bool = True
+    delimiter: str = ","
+    multi_line: bool = False
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> FileOptions:
+        """Raises ValueError that names the option, and the remedy."""
+        said = {name.lower(): value for name, value in options.items()}
+        for name in said.keys() - _OPTIONS.keys():
+            near = get_close_matches(name, _OPTIONS, 1)
+            hint = f"did you mean {_OPTIONS[near[0]]!r}? " if near else ""
+            raise ValueError(f"Files has no option {name!r}: {hint}there are {', '.join(_OPTIONS.values())}")
+        paths = tuple(filter(None, (path.strip() for path in said.get("path", "").split(","))))
+        if not paths:
+            raise ValueError("Files needs the option 'path': a file, a folder or a pattern such as data/*.csv")
+        if said.get("format") not in _FORMATS:
+            raise ValueError(f"Files has format={said.get('format')!r}: it is one of {', '.join(_FORMATS)}")
+        delimiter = said.get("delimiter", ",")
+        if len(delimiter) != 1:
+            raise ValueError(f"Files has delimiter={delimiter!r}: it is one character")
+        return cls(
+            paths,
+            said["format"],
+            _bytes(said.get("splitbytes", "64m")),
+            _flag("header", said.get("header", "true")),
+            delimiter,
+            _flag("multiLine", said.get("multiline", "false")),
+        )
+
+
+_OPTIONS = {name.lower(): name for name in ("path", "format", "splitBytes", "header", "delimiter", "multiLine")}
+
+
+def _flag(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"Files has {name}={text!r}: it is true or false")
+    return text.lower() == "true"
+
+
+def _bytes(text: str) -> int:
+    number = text.lower().rstrip("kmg")
+    unit = _UNITS.get(text.lower()[len(number) :])
+    if unit is None or not number.isdecimal() or not int(number):
+        raise ValueError(f"Files has splitBytes={text!r}: it is a number of bytes, such as 64m")
+    return int(number) * unit
+
+
+class FileSplit(InputPartition):
+    """The bytes from `start` up to `stop` of a file that had `size` bytes when the run began.
+
+    Attributes:
+        root: what `path` said, which file system it is.
+        path: of the file, there.
+        keys: what the names of its folders say of it.
+    """
+
+    def __init__(self, root: str, path: str, start: int, stop: int, size: int, keys: Mapping[str, str]) -> None:
+        super().__init__(None)
+        self.root, self.path, self.start, self.stop, self.size, self.keys = root, path, start, stop, size, dict(keys)
+
+    def __repr__(self) -> str:
+        return f"{self.path}, bytes {self.start} to {self.stop} of {self.size}"
+
+
+class Files(DataSource):
+    """CSV, JSON lines, text and Parquet. Files that are compressed as a whole are read as a whole."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Spark's name for it."""
+        return "rekindle-files"
+
+    def schema(self) -> Any:
+        """What the first file says of its columns, and behind them those of the folders' names."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+        from pyspark.sql.types import IntegerType, LongType, StringType
+
+        options = FileOptions.parse(self.options)
+        found = _found(options)
+        system, _ = _system(found[0].root)
+        schema = from_arrow_schema(file_formats.schema_of(system, found[0].path, options))
+        for key in dict.fromkeys(key for one in found for key in one.keys):
+            values = [one.keys.get(key, "") for one in found]
+            kind: Any = StringType()
+            if all(value.removeprefix("-").isdecimal() for value in values):
+                kind = IntegerType() if all(abs(int(value)) <= _MOST_INT for value in values) else LongType()
+            schema = schema.add(key, kind)
+        return schema
+
+    def reader(self, schema: Any) -> DataSourceReader:
+        """Reads the columns of `schema`."""
+        return _Reader(FileOptions.parse(self.options), schema)
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, options: FileOptions, schema: Any) -> None:
+        self._options, self._schema = options, schema
+
+    def partitions(self) -> list[InputPartition]:
+        splits = [split for one in _found(self._options) for split in _cut(one, self._options)]
+        splits.sort(key=lambda split: split.start - split.stop)  # long ones first
+        return [*splits]
+
+    def read(self, partition: Any) -> Iterator[Any]:
+        import pyarrow
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        system, _ = _system(partition.root)
+        size = system.get_file_info(partition.path).size
+        if size != partition.size:
+            now = "is gone" if size is None else f"has {size} bytes"
+            raise ValueError(
+                f"{partition.path} {now}, and had {partition.size} when the run began: it was changed since. "
+                "Restore it, or begin anew (--fresh)"
+            )
+        schema = to_arrow_schema(self._schema)
+        own = pyarrow.schema([field for field in schema if field.name not in partition.keys])
+        for batch in file_formats.batches(system, partition, self._options, own):
+            yield file_formats.fitted(batch, schema, partition.keys, partition.path)
+
+
+def _found(options: FileOptions) -> list[FileSplit]:
+    """All files, each whole, in the order of their names. Raises ValueError where there is none."""
+    found: list[FileSplit] = []
+    for path in options.paths:
+        files = sorted(_files_at(path), key=lambda one: one.path)
+        if not files:
+            raise ValueError(f"there is no file at {path}: names that begin with _ or . do not count")
+        found.extend(files)
+    return found
+
+
+def _files_at(root: str) -> Iterator[FileSplit]:
+    from pyarrow.fs import FileSelector, FileType
+
+    system, path = _system(root)
+    parts = path.split("/")
+    fixed = next((place for place, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
+    base = "/".join(parts[:fixed])
+    info = system.get_file_info(base)
+    below = [info] if info.type == FileType.File else []
+    if info.type == FileType.Directory:
+        below = system.get_file_info(FileSelector(base, recursive=True))
+    for one in below:
+        names = one.path.split("/")
+        within = names[fixed:]
+        if one.type != FileType.File or any(name.startswith(("_", ".")) for name in within) or not one.size:
+            continue
+        if len(within) >= len(parts) - fixed and all(map(fnmatch.fnmatchcase, within, parts[fixed:])):
+            keys = dict(name.split("=", 1) for name in within[:-1] if "=" in name)
+            yield FileSplit(root, one.path, 0, one.size, one.size, keys)
+
+
+def _system(root: str) -> tuple[Any, str]:
+    from pyarrow.fs import FileSystem, LocalFileSystem
+
+    if "://" in root:
+        system, path = FileSystem.from_uri(root)
+        return system, path.rstrip("/")
+    return LocalFileSystem(), os.path.abspath(root)
+
+
+def _cut(file: FileSplit, options: FileOptions) -> Iterator[FileSplit]:
+    is_whole = options.format != "parquet" and (file.path.endswith(_COMPRESSED) or options.multi_line)
+    step = file.size if is_whole else options.split_bytes
+    for start in range(0, file.size, step):
+        yield FileSplit(file.root, file.path, start, min(file.size, start + step), file.size, file.keys)
