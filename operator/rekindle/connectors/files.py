@@ -18,7 +18,9 @@ from rekindle.connectors import file_formats
 
 _FORMATS = ("parquet", "csv", "json", "text")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
-_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4", ".br")
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_UNREADABLE = (".br", ".lzo", ".snappy", ".xz", ".zip", ".7z")
+"""Compressed in a way that pyarrow does not know."""
 _MOST_INT = (1 << 31) - 1
 
 
@@ -166,6 +168,9 @@ def _found(options: FileOptions) -> list[FileSplit]:
         files = sorted(_files_at(path), key=lambda one: one.path)
         if not files:
             raise ValueError(f"there is no file at {path}: names that begin with _ or . do not count")
+        for one in files:
+            if options.format != "parquet" and one.path.endswith(_UNREADABLE):
+                raise ValueError(f"{one.path} cannot be read: have it compressed as {', '.join(_COMPRESSED)}")
         found.extend(files)
     return found
 

@@ -81,6 +81,12 @@ def test_what_is_compressed_is_read_as_a_whole(tmp_path):
     assert (rows(path, "csv", splitBytes=3), repr(split)) == (ROWS, f"{path}, bytes 0 to {split.size} of {split.size}")
 
 
+def test_what_is_compressed_in_another_way_is_refused(tmp_path):
+    path = written(tmp_path / "data.csv.xz", CSV)
+    with pytest.raises(ValueError, match=rf"{path} cannot be read: have it compressed as \.gz"):
+        source(tmp_path, "csv").reader(SCHEMA).partitions()
+
+
 def test_values_with_line_ends_are_read_where_one_says_so(tmp_path):
     path = written(tmp_path / "data", 'n,word\n1,"one\nmore"\n2,two\n')
     assert rows(path, "csv", multiLine="true", splitBytes=4) == [(1, "one\nmore"), (2, "two")]
