@@ -16,12 +16,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
-import json, os, sys
+import dataclasses, json, os, sys
 import pyspark, rekindle
 from pyspark.sql.types import LongType
 from pyspark.sql import DataFrame, SparkSession, functions as F
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from rekindle.pipeline import FileSink, Pipeline, SparkSink
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition, WriterCommitMessage
+from rekindle.connectors.files import Files
+from rekindle.pipeline import DataSourceSink, FileSink, Pipeline, SparkSink
 
 pipeline = Pipeline("oldest", default_partitions=3)
 
@@ -48,6 +49,35 @@ pipeline.read("letters", Letters, partitions=2)
 @pipeline.sink(SparkSink("parquet", {"path": sys.argv[1] + "/letters"}))
 def spelled(letters: DataFrame) -> DataFrame:
     return letters
+
+class Post(DataSource):
+    def writer(self, schema, overwrite):
+        return PostWriter(self.options["path"])
+
+class PostWriter(DataSourceWriter):
+    def __init__(self, path):
+        self.path = path
+
+    def write(self, rows):
+        return Sent([[row.n, str(row.day)] for row in rows])
+
+    def commit(self, messages):
+        with open(self.path, "x") as file:
+            json.dump(sorted(row for one in messages for row in one.rows), file)
+
+@dataclasses.dataclass
+class Sent(WriterCommitMessage):
+    rows: list
+
+with open(sys.argv[1] + "/days.csv", "w") as file:
+    file.write("n,day\\n1,2013-01-01\\n2,2013-01-02\\n")
+said = {"path": sys.argv[1] + "/days.csv", "format": "csv", "splitBytes": 20}
+pipeline.read("days", Files, options=said, partitions=2)
+
+@pipeline.sink(DataSourceSink(Post, {"path": sys.argv[1] + "/post"}))
+def posted(days: DataFrame) -> DataFrame:
+    return days
+
 tried = sys.argv[1] + "/tried"
 
 @F.udf(LongType())
@@ -78,7 +108,9 @@ except rekindle.runtime.errors.PipelineFailed as error:
 report = pipeline.run(spark).report
 rows = sorted(map(tuple, spark.read.parquet(sys.argv[1] + "/out").collect()))
 letters = sorted(row.letter for row in spark.read.parquet(sys.argv[1] + "/letters").collect())
-print("RESULT", json.dumps([pyspark.__version__, report["state"], rows, letters]))
+with open(sys.argv[1] + "/post") as file:
+    post = json.load(file)
+print("RESULT", json.dumps([pyspark.__version__, report["state"], rows, letters, post]))
 """
 
 
@@ -120,9 +152,10 @@ def test_a_pipeline_runs_on_the_oldest_pyspark(python, tmp_path):
     )
     results = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert results, done.stderr[-3000:]
-    version, state, rows, letters = json.loads(results[0].removeprefix("RESULT "))
+    version, state, rows, letters, post = json.loads(results[0].removeprefix("RESULT "))
     assert version.startswith(oldest()[0])
     assert "a service did not answer" in done.stdout
     assert state == "finished"
     assert rows == [[key, sum(range(key, 300_000, 10))] for key in range(10)]
     assert letters == ["a", "b", "c"]
+    assert post == [[1, "2013-01-01"], [2, "2013-01-02"]]

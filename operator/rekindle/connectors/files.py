@@ -120,7 +120,8 @@ class Files(DataSource):
         options = FileOptions.parse(self.options)
         found = _found(options)
         system, _ = _system(found[0].root)
-        schema = from_arrow_schema(file_formats.schema_of(system, found[0].path, options))
+        own = file_formats.schema_of(system, found[0].path, options)
+        schema = from_arrow_schema(own, prefer_timestamp_ntz=True)  # text has no time zone
         for key in dict.fromkeys(key for one in found for key in one.keys):
             values = [one.keys.get(key, "") for one in found]
             kind: Any = StringType()

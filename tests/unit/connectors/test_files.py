@@ -100,6 +100,13 @@ def test_columns_are_found_by_name_where_files_name_them(tmp_path):
     assert rows(tmp_path / "c", "csv", SCHEMA, header="false") == [(3, "three")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "text"), [("csv", "at\n2013-01-31 05:00:00\n"), ("json", '{"at": "2013-01-31 05:00:00"}')]
+)
+def test_times_without_a_zone_stay_so(tmp_path, kind, text):
+    assert rows(written(tmp_path / "data", text), kind) == [(datetime.datetime(2013, 1, 31, 5),)]
+
+
 def test_json_has_days_as_text(tmp_path):
     path = written(tmp_path / "data", '{"day": "2013-01-31"}\n')
     assert rows(path, "json", StructType().add("day", "date")) == [(datetime.date(2013, 1, 31),)]
