@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
 
+from rekindle.connectors.delta import Delta
 from rekindle.pipeline import DataSourceSink, Pipeline
+from rekindle.runtime import data_source_sink, publisher
 from rekindle.runtime.errors import PipelineFailed
 
 EVENS = [0, 2, 4, 6, 8]
@@ -195,6 +199,24 @@ def test_a_table_that_is_gone_and_comes_back_is_written_without_computing_again(
     (table / "mended").touch()
     result = numbers(sink).run(spark, store=tmp_path / "store")
     assert (committed(table), reruns(result)) == ([EVENS], {"some": 0, "out": 0})
+
+
+def test_a_delta_table_has_the_rows_of_a_run_once(spark, tmp_path, table, monkeypatch):
+    """Its first driver is lost behind the commit, and the next one asks for it again."""
+    pipeline = numbers(DataSourceSink(Delta, {"path": table}))
+
+    def commit_and_end(writer: Any, messages: list[str]) -> None:
+        data_source_sink.commit(writer, messages)
+        raise ConnectionError("the driver was lost")
+
+    monkeypatch.setattr(publisher, "commit", commit_and_end)
+    with pytest.raises(PipelineFailed, match="the driver was lost"):
+        pipeline.run(spark, store=tmp_path / "store")
+    monkeypatch.undo()
+    result = pipeline.run(spark, store=tmp_path / "store")
+    files = DeltaTable(str(table)).file_uris()
+    assert sorted(n for file in files for n in pyarrow.parquet.read_table(file).column("n").to_pylist()) == EVENS
+    assert (DeltaTable(str(table)).version(), reruns(result)) == (1, {"some": 0, "out": 0})
 
 
 def test_a_writer_that_returns_no_message_is_told_so(spark, tmp_path, table):

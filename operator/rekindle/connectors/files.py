@@ -6,7 +6,6 @@ pipeline.read("orders", Files, options={"path": "s3://lake/orders", "format": "p
 from __future__ import annotations
 
 import fnmatch
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,6 +14,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rekindle.connectors import file_formats
+from rekindle.connectors.file_system import file_system
 
 _FORMATS = ("parquet", "csv", "json", "text")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -119,7 +119,7 @@ class Files(DataSource):
 
         options = FileOptions.parse(self.options)
         found = _found(options)
-        system, _ = _system(found[0].root)
+        system, _ = file_system(found[0].root)
         own = file_formats.schema_of(system, found[0].path, options)
         schema = from_arrow_schema(own, prefer_timestamp_ntz=True)  # text has no time zone
         for key in dict.fromkeys(key for one in found for key in one.keys):
@@ -148,7 +148,7 @@ class _Reader(DataSourceReader):
         import pyarrow
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        system, _ = _system(partition.root)
+        system, _ = file_system(partition.root)
         size = system.get_file_info(partition.path).size
         if size != partition.size:
             now = "is gone" if size is None else f"has {size} bytes"
@@ -179,7 +179,7 @@ def _found(options: FileOptions) -> list[FileSplit]:
 def _files_at(root: str) -> Iterator[FileSplit]:
     from pyarrow.fs import FileSelector, FileType
 
-    system, path = _system(root)
+    system, path = file_system(root)
     parts = path.split("/")
     fixed = next((place for place, part in enumerate(parts) if any(sign in part for sign in "*?[")), len(parts))
     base = "/".join(parts[:fixed])
@@ -195,15 +195,6 @@ def _files_at(root: str) -> Iterator[FileSplit]:
         if len(within) >= len(parts) - fixed and all(map(fnmatch.fnmatchcase, within, parts[fixed:])):
             keys = dict(name.split("=", 1) for name in within[:-1] if "=" in name)
             yield FileSplit(root, one.path, 0, one.size, one.size, keys)
-
-
-def _system(root: str) -> tuple[Any, str]:
-    from pyarrow.fs import FileSystem, LocalFileSystem
-
-    if "://" in root:
-        system, path = FileSystem.from_uri(root)
-        return system, path.rstrip("/")
-    return LocalFileSystem(), os.path.abspath(root)
 
 
 def _cut(file: FileSplit, options: FileOptions) -> Iterator[FileSplit]:
