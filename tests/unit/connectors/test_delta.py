@@ -25,7 +25,7 @@ def write(made: Any, *numbers: int) -> Any:
     """By a copy of the writer, as an executor has it; one batch for each number."""
     loads: Any = cloudpickle.loads
     batches = [pyarrow.RecordBatch.from_pydict({"n": [n], "word": [str(n)]}) for n in numbers]
-    return loads(cloudpickle.dumps(made)).write(iter(batches))  # type: ignore[no-untyped-call]
+    return loads(cloudpickle.dumps(made)).write(iter(batches))
 
 
 def rows(path: Path) -> list[int]:
