@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rekindle.connectors.files import Files
 from rekindle.pipeline import Pipeline
 
-SCHEMA = "n BIGINT, price DOUBLE, word STRING, day DATE, odd BOOLEAN"
+SCHEMA = "n BIGINT, price DOUBLE, word STRING, day DATE, at TIMESTAMP, odd BOOLEAN"
 
 
 def orders(spark: SparkSession) -> DataFrame:
@@ -21,6 +21,7 @@ def orders(spark: SparkSession) -> DataFrame:
         "id / 8 AS price",
         "CASE WHEN id % 10 < 9 THEN concat('word ', id, ', and more') END AS word",
         "date_add(DATE'2013-01-01', CAST(id % 365 AS INT)) AS day",
+        "timestamp_millis(id * 12345678) AS at",
         "id % 2 = 1 AS odd",
     )
 
@@ -49,8 +50,8 @@ def test_the_rows_are_those_that_spark_reads(spark, tmp_path, kind):
     found, report = read(spark, tmp_path / "store", SCHEMAS[kind], path=folder, format=kind, splitBytes="4k")
     (source,) = report["sources"]
     assert source["splits"] > 6, "files are cut"
-    wanted = orders(spark).selectExpr("n", "price", "word", "day", "odd").collect()
-    names = ("n", "price", "word", "day")
+    wanted = orders(spark).selectExpr("n", "price", "word", "day", "at", "odd").collect()
+    names = ("n", "price", "word", "day", "at")
     assert sorted(tuple(row[name] for name in names) for row in found) == sorted(
         tuple(row[name] for name in names) for row in wanted
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ _CHUNK = 8 << 20
 """Bytes of lines that are read at a time."""
 _SAMPLE = 1 << 20
 """Bytes that columns and their types are inferred from."""
+_ZONE = r"[ T]\d\d\S*(Z|[+-]\d\d(:?\d\d)?)$"
+"""How text of a time with a zone ends, and a day does not: 05:00Z, 05:00+02:00, but 2013-01-31."""
 
 
 def schema_of(system: Any, path: str, options: Any) -> Any:
@@ -22,8 +25,8 @@ def schema_of(system: Any, path: str, options: Any) -> Any:
         return pyarrow.schema([("value", pyarrow.string())])
     with _named(path, options.format):
         if options.format == "parquet":
-            with system.open_input_file(path) as file:
-                return pyarrow.parquet.read_schema(file).remove_metadata()
+            with system.open_input_file(path) as file, _stored(file) as stored:
+                return _instants(stored)
         with _stream(system, path) as stream:
             sample = _lines(stream, _SAMPLE)
         table = (
@@ -52,12 +55,12 @@ def batches(system: Any, split: Any, options: Any, schema: Any) -> Iterator[Any]
                     lines = lines.partition(b"\n")[2]
                 table = _csv(lines, options, names, schema) if lines else None
             else:
-                table = _json(lines, schema) if options.format == "json" else _text(lines)
+                table = _json(lines, schema) if options.format == "json" else _text(lines, names)
             if table is not None:
                 yield from table.to_batches()
 
 
-def fitted(batch: Any, schema: Any, keys: Mapping[str, str], path: str) -> Any:
+def fitted(batch: Any, schema: Any, keys: Mapping[str, str | None], path: str) -> Any:
     """A batch with exactly the columns of `schema`: what a file has not is null, or said by its folders' names.
 
     Raises ValueError that names the column for what is of another type.
@@ -68,15 +71,30 @@ def fitted(batch: Any, schema: Any, keys: Mapping[str, str], path: str) -> Any:
     for field in schema:
         try:
             if field.name in keys:
-                value = pyarrow.scalar(keys[field.name]).cast(field.type)
+                value = _cast(pyarrow.array([keys[field.name]], pyarrow.string()), field.type)[0]
                 columns.append(pyarrow.repeat(value, batch.num_rows))
             elif field.name in batch.schema.names:
-                columns.append(batch.column(field.name).cast(field.type))
+                columns.append(_cast(batch.column(field.name), field.type))
             else:
                 columns.append(pyarrow.nulls(batch.num_rows, field.type))
         except pyarrow.ArrowException as error:
             raise ValueError(f"column {field.name} of {path} is no {field.type}: {error}") from error
     return pyarrow.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _cast(column: Any, wanted: Any) -> Any:
+    """Times are read from text with a zone or without one; those without are in UTC."""
+    import pyarrow
+    import pyarrow.compute
+
+    types = pyarrow.types
+    if not (types.is_timestamp(wanted) and types.is_string(column.type)):
+        return column.cast(wanted)
+    has_zone = pyarrow.compute.match_substring_regex(column, _ZONE)
+    instants = pyarrow.timestamp("us", "UTC")
+    zoned = pyarrow.compute.if_else(has_zone, column, None).cast(instants)
+    plain = pyarrow.compute.if_else(has_zone, None, column).cast(pyarrow.timestamp("us"))
+    return pyarrow.compute.coalesce(zoned, plain.cast(instants)).cast(wanted)
 
 
 @contextlib.contextmanager
@@ -85,15 +103,13 @@ def _named(path: str, kind: str) -> Iterator[None]:
 
     try:
         yield
-    except pyarrow.ArrowException as error:
+    except (pyarrow.ArrowException, UnicodeError, OSError) as error:
         raise ValueError(f"{path} cannot be read as {kind}: {error}") from error
 
 
 def _parquet(system: Any, split: Any, schema: Any) -> Iterator[Any]:
     """A row group belongs to the range that its middle lies in, as in Spark."""
-    import pyarrow.parquet
-
-    with system.open_input_file(split.path) as file, pyarrow.parquet.ParquetFile(file) as stored:
+    with system.open_input_file(split.path) as file, _stored(file) as stored:
         groups = [
             number
             for number in range(stored.num_row_groups)
@@ -102,6 +118,22 @@ def _parquet(system: Any, split: Any, schema: Any) -> Iterator[Any]:
         columns = [name for name in schema.names if name in stored.schema_arrow.names]
         if groups:
             yield from stored.iter_batches(row_groups=groups, columns=columns)
+
+
+def _stored(file: Any) -> Any:
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetFile(file, coerce_int96_timestamp_unit="us")  # ns end in the year 2262
+
+
+def _instants(stored: Any) -> Any:
+    """Columns of a Parquet file. Times that are 96 bits long are instants, as Spark writes them and reads them."""
+    import pyarrow
+
+    long = {one.path for one in map(stored.schema.column, range(len(stored.schema))) if one.physical_type == "INT96"}
+    instant = pyarrow.timestamp("us", "UTC")
+    schema = stored.schema_arrow.remove_metadata()
+    return pyarrow.schema(field.with_type(instant) if field.name in long else field for field in schema)
 
 
 def _middle(group: Any) -> int:
@@ -148,10 +180,16 @@ def _header(sample: bytes, options: Any) -> list[str] | None:
     """Names of the columns; None where the file does not say."""
     import csv
 
+    import pyarrow
+
     if not options.header:
         return None
     first = sample.partition(b"\n")[0].decode("utf-8-sig").rstrip("\r")
-    return next(csv.reader([first], delimiter=options.delimiter), [])
+    names = next(csv.reader([first], delimiter=options.delimiter), [])
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise pyarrow.ArrowInvalid(f"its first line names {', '.join(twice)} twice")
+    return names
 
 
 def _csv(lines: bytes, options: Any, names: list[str] | None, schema: Any) -> Any:
@@ -159,25 +197,31 @@ def _csv(lines: bytes, options: Any, names: list[str] | None, schema: Any) -> An
     import pyarrow.csv
 
     is_sample = schema is None
-    types = {} if is_sample else {field.name: field.type for field in schema}
-    return pyarrow.csv.read_csv(
-        io.BytesIO(lines),
-        read_options=pyarrow.csv.ReadOptions(
-            column_names=names,
-            autogenerate_column_names=names is None,
-            skip_rows=1 if is_sample and options.header else 0,
-            block_size=max(1 << 20, len(lines)),
-        ),
-        parse_options=pyarrow.csv.ParseOptions(
-            delimiter=options.delimiter, newlines_in_values=options.multi_line, ignore_empty_lines=True
-        ),
-        convert_options=pyarrow.csv.ConvertOptions(
-            column_types=types,
-            include_columns=[name for name in names or () if name in types],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
-        ),
-    )
+    types = {} if is_sample else {field.name: field.type for field in _times_as_text(schema)}
+    try:
+        return pyarrow.csv.read_csv(
+            io.BytesIO(lines),
+            read_options=pyarrow.csv.ReadOptions(
+                column_names=names,
+                autogenerate_column_names=names is None,
+                skip_rows=1 if is_sample and options.header else 0,
+                block_size=max(1 << 20, len(lines)),
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=options.delimiter, newlines_in_values=options.multi_line, ignore_empty_lines=True
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=types,
+                include_columns=[name for name in names or () if name in types],
+                null_values=[""],  # as in Spark: NA and NaN are values
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pyarrow.ArrowInvalid as error:
+        called = dict(enumerate(names or []))
+        said = re.sub(r"CSV column #(\d+)", lambda at: f"column {called.get(int(at[1]), at[1])}", str(error))
+        raise pyarrow.ArrowInvalid(said) from error
 
 
 def _json(lines: bytes, schema: Any) -> Any:
@@ -187,7 +231,10 @@ def _json(lines: bytes, schema: Any) -> Any:
     if not lines.strip():
         return None
     if schema is not None:  # days are written as text, and pyarrow takes numbers for them; `fitted` makes days of them
-        fields = [one.with_type(pyarrow.string()) if pyarrow.types.is_date(one.type) else one for one in schema]
+        fields = [
+            one.with_type(pyarrow.string()) if pyarrow.types.is_date(one.type) else one
+            for one in _times_as_text(schema)
+        ]
         schema = pyarrow.schema(fields)
     return pyarrow.json.read_json(
         io.BytesIO(lines),
@@ -198,8 +245,18 @@ def _json(lines: bytes, schema: Any) -> Any:
     )
 
 
-def _text(lines: bytes) -> Any:
+def _times_as_text(schema: Any) -> Any:
+    """So that `fitted` makes times of them: pyarrow's readers want a zone in all values, or in none."""
+    import pyarrow
+
+    is_time = pyarrow.types.is_timestamp
+    return pyarrow.schema(one.with_type(pyarrow.string()) if is_time(one.type) else one for one in schema)
+
+
+def _text(lines: bytes, names: list[str]) -> Any:
+    """Under the name that a schema of one column gives it."""
     import pyarrow
 
     rows = lines.removesuffix(b"\n").split(b"\n")
-    return pyarrow.table({"value": pyarrow.array([row.removesuffix(b"\r").decode() for row in rows], pyarrow.string())})
+    name = names[0] if len(names) == 1 else "value"
+    return pyarrow.table({name: pyarrow.array([row.removesuffix(b"\r").decode() for row in rows], pyarrow.string())})

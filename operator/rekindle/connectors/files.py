@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+from urllib.parse import unquote
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rekindle.connectors import file_formats
+from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.file_system import file_system
 
 _FORMATS = ("parquet", "csv", "json", "text")
@@ -21,7 +23,8 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _UNREADABLE = (".br", ".lzo", ".snappy", ".xz", ".zip", ".7z")
 """Compressed in a way that pyarrow does not know."""
-_MOST_INT = (1 << 31) - 1
+_INT, _LONG = range(-1 << 31, 1 << 31), range(-1 << 63, 1 << 63)
+_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -93,10 +96,10 @@ class FileSplit(InputPartition):
     Attributes:
         root: what `path` said, which file system it is.
         path: of the file, there.
-        keys: what the names of its folders say of it.
+        keys: what the names of its folders say of it; None is null.
     """
 
-    def __init__(self, root: str, path: str, start: int, stop: int, size: int, keys: Mapping[str, str]) -> None:
+    def __init__(self, root: str, path: str, start: int, stop: int, size: int, keys: Mapping[str, str | None]) -> None:
         super().__init__(None)
         self.root, self.path, self.start, self.stop, self.size, self.keys = root, path, start, stop, size, dict(keys)
 
@@ -115,7 +118,6 @@ class Files(DataSource):
     def schema(self) -> Any:
         """What the first file says of its columns, and behind them those of the folders' names."""
         from pyspark.sql.pandas.types import from_arrow_schema
-        from pyspark.sql.types import IntegerType, LongType, StringType
 
         options = FileOptions.parse(self.options)
         found = _found(options)
@@ -123,11 +125,7 @@ class Files(DataSource):
         own = file_formats.schema_of(system, found[0].path, options)
         schema = from_arrow_schema(own, prefer_timestamp_ntz=True)  # text has no time zone
         for key in dict.fromkeys(key for one in found for key in one.keys):
-            values = [one.keys.get(key, "") for one in found]
-            kind: Any = StringType()
-            if all(value.removeprefix("-").isdecimal() for value in values):
-                kind = IntegerType() if all(abs(int(value)) <= _MOST_INT for value in values) else LongType()
-            schema = schema.add(key, kind)
+            schema = schema.add(key, _kind([one.keys.get(key, "") for one in found]))
         return schema
 
     def reader(self, schema: Any) -> DataSourceReader:
@@ -146,7 +144,6 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: Any) -> Iterator[Any]:
         import pyarrow
-        from pyspark.sql.pandas.types import to_arrow_schema
 
         system, _ = file_system(partition.root)
         size = system.get_file_info(partition.path).size
@@ -156,7 +153,7 @@ class _Reader(DataSourceReader):
                 f"{partition.path} {now}, and had {partition.size} when the run began: it was changed since. "
                 "Restore it, or begin anew (--fresh)"
             )
-        schema = to_arrow_schema(self._schema)
+        schema = arrow_schema(self._schema)
         own = pyarrow.schema([field for field in schema if field.name not in partition.keys])
         for batch in file_formats.batches(system, partition, self._options, own):
             yield file_formats.fitted(batch, schema, partition.keys, partition.path)
@@ -193,8 +190,27 @@ def _files_at(root: str) -> Iterator[FileSplit]:
         if one.type != FileType.File or any(name.startswith(("_", ".")) for name in within) or not one.size:
             continue
         if len(within) >= len(parts) - fixed and all(map(fnmatch.fnmatchcase, within, parts[fixed:])):
-            keys = dict(name.split("=", 1) for name in within[:-1] if "=" in name)
+            keys = dict(_key(name) for name in within[:-1] if "=" in name)
             yield FileSplit(root, one.path, 0, one.size, one.size, keys)
+
+
+def _key(folder: str) -> tuple[str, str | None]:
+    """What a folder's name says, in the way that Spark and Hive write it."""
+    name, _, value = folder.partition("=")
+    return unquote(name), None if value == _NULL_FOLDER else unquote(value)
+
+
+def _kind(values: list[str | None]) -> Any:
+    """Spark's type of a column that folders name."""
+    from pyspark.sql.types import IntegerType, LongType, StringType
+
+    said = [value for value in values if value is not None]
+    if not said or not all(value.isascii() and value.removeprefix("-").isdecimal() for value in said):
+        return StringType()
+    numbers = list(map(int, said))
+    if all(number in _INT for number in numbers):
+        return IntegerType()
+    return LongType() if all(number in _LONG for number in numbers) else StringType()
 
 
 def _cut(file: FileSplit, options: FileOptions) -> Iterator[FileSplit]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime
 import gzip
-import itertools
+import math
+import pickle
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pyarrow.parquet
 import pytest
-from pyspark.sql.types import IntegerType, LongType, StringType, StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from rekindle.connectors.files import Files
+from rekindle.runtime.source_splits import pickled
 
 CSV = 'n,word\n1,one\n2,"two, too"\n3,\n44,four\n'
 JSON = '{"n": 1, "word": "one"}\n{"n": 2, "word": "two, too"}\n{"n": 3}\n{"n": 44, "word": "four", "more": 1}\n'
@@ -107,6 +111,47 @@ def test_times_without_a_zone_stay_so(tmp_path, kind, text):
     assert rows(written(tmp_path / "data", text), kind) == [(datetime.datetime(2013, 1, 31, 5),)]
 
 
+UTC = datetime.UTC
+TIMES = {
+    "plain": ("2013-01-31 05:00:00.25", datetime.datetime(2013, 1, 31, 5, microsecond=250_000, tzinfo=UTC)),
+    "zulu": ("2013-01-31T05:00:00Z", datetime.datetime(2013, 1, 31, 5, tzinfo=UTC)),
+    "offset": ("2013-01-31T05:00:00.000+02:00", datetime.datetime(2013, 1, 31, 3, tzinfo=UTC)),
+    "day": ("2013-01-31", datetime.datetime(2013, 1, 31, tzinfo=UTC)),
+}
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_instants_have_a_zone_or_are_in_utc(tmp_path, kind):
+    """All of them in one file."""
+    said = [text for text, _ in TIMES.values()]
+    lines = ["at", *said] if kind == "csv" else [f'{{"at": "{text}"}}' for text in said]
+    path = written(tmp_path / "data", "\n".join(lines) + "\n")
+    wanted = [at for _, at in TIMES.values()]
+    assert rows(path, kind, StructType().add("at", "timestamp")) == [(at,) for at in wanted]
+    plain = [(at.replace(tzinfo=None),) for at in wanted]
+    assert rows(path, kind, StructType().add("at", "timestamp_ntz")) == plain
+
+
+@pytest.mark.parametrize("years", [[2013], [1500, 9999]], ids=["near", "far"])
+def test_times_of_96_bits_are_instants_as_spark_has_written_them(tmp_path, years):
+    times = [datetime.datetime(year, 1, 1, 5) for year in years]
+    table = pyarrow.table({"at": pyarrow.array(times, pyarrow.timestamp("us"))})
+    pyarrow.parquet.write_table(table, tmp_path / "data", use_deprecated_int96_timestamps=True)
+    assert [type(field.dataType) for field in source(tmp_path / "data", "parquet").schema()] == [TimestampType]
+    assert rows(tmp_path / "data", "parquet") == [(at.replace(tzinfo=UTC),) for at in times]
+
+
+def test_only_what_is_empty_is_null_in_csv(tmp_path):
+    path = written(tmp_path / "data", 'word,price\nNA,1.5\nnull,NaN\n"",\n,2\n')
+    found = rows(path, "csv")
+    assert [word for word, _ in found] == ["NA", "null", "", None]
+    assert [found[0][1], math.isnan(found[1][1]), *(price for _, price in found[2:])] == [1.5, True, None, 2.0]
+
+
+def test_text_has_the_name_that_a_schema_gives_it(tmp_path):
+    assert rows(written(tmp_path / "data", "a\nb"), "text", StructType().add("line", "string")) == [("a",), ("b",)]
+
+
 def test_json_has_days_as_text(tmp_path):
     path = written(tmp_path / "data", '{"day": "2013-01-31"}\n')
     assert rows(path, "json", StructType().add("day", "date")) == [(datetime.date(2013, 1, 31),)]
@@ -118,6 +163,25 @@ def test_names_of_folders_are_columns(tmp_path):
     assert rows(tmp_path, "csv")[3:] == [(44, "four", 2013, "NYC"), (5, "five", 2014, "7")]
     kinds = [type(field.dataType) for field in source(tmp_path, "csv").schema()]
     assert kinds == [LongType, StringType, IntegerType, StringType]
+
+
+FOLDERS: dict[str, tuple[list[str], type, list[Any]]] = {
+    "escaped": (["a%3Ab%2Fc", "d"], StringType, ["a:b/c", "d"]),
+    "null": (["__HIVE_DEFAULT_PARTITION__", "7"], IntegerType, [None, 7]),
+    "all null": (["__HIVE_DEFAULT_PARTITION__"], StringType, [None]),
+    "int": ([str(-(1 << 31))], IntegerType, [-(1 << 31)]),
+    "long": ([str(1 << 31)], LongType, [1 << 31]),
+    "too long": ([str(1 << 63)], StringType, [str(1 << 63)]),
+}
+
+
+@pytest.mark.parametrize("case", FOLDERS)
+def test_names_of_folders_are_read_as_spark_writes_them(tmp_path, case):
+    names, kind, values = FOLDERS[case]
+    for number, name in enumerate(names):
+        written(tmp_path / f"key={name}" / "a.txt", str(number))
+    assert type(source(tmp_path, "text").schema()["key"].dataType) is kind
+    assert dict(rows(tmp_path, "text")) == {str(number): value for number, value in enumerate(values)}
 
 
 def test_files_are_found_by_folder_and_pattern_and_some_names_do_not_count(tmp_path):
@@ -169,17 +233,68 @@ def test_what_is_wrong_is_named_with_the_option(tmp_path, case):
         Files({name: value for name, value in options.items() if value is not None}).schema()
 
 
-@pytest.mark.parametrize(("kind", "text"), itertools.product(["parquet", "json"], ["no such thing"]))
-def test_a_file_of_another_format_is_named(tmp_path, kind, text):
-    path = written(tmp_path / "data", text)
+BROKEN: dict[str, tuple[str, bytes]] = {
+    "parquet": ("parquet", b"no such thing"),
+    "json": ("json", b"no such thing"),
+    "letters": ("csv", b"n\xff\n1\n"),
+    "columns": ("csv", b"n,n\n1,2\n"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_file_of_another_format_is_named(tmp_path, case):
+    kind, data = BROKEN[case]
+    path = tmp_path / "data"
+    path.write_bytes(data)
     with pytest.raises(ValueError, match=f"{path} cannot be read as {kind}"):
         source(path, kind).schema()
 
 
+def test_what_breaks_within_is_named_too(tmp_path):
+    path = tmp_path / "data.gz"
+    path.write_bytes(gzip.compress(b"line\n" * 1000)[:-9])
+    with pytest.raises(ValueError, match=f"{path} cannot be read as text: Truncated"):
+        rows(path, "text")
+    path.write_bytes(b"no such thing")
+    with pytest.raises(ValueError, match=f"{path} cannot be read as text: zlib"):
+        rows(path, "text")
+    (tmp_path / "data").write_bytes(b"\xff\n")
+    with pytest.raises(ValueError, match=f"{tmp_path}/data cannot be read as text: .*utf-8"):
+        rows(tmp_path / "data", "text")
+
+
 def test_a_value_of_another_type_is_named(tmp_path):
     path = written(tmp_path / "data", "n,word\n1,one\nx,two\n")
-    with pytest.raises(ValueError, match=rf"(?s){path} cannot be read as csv.*invalid value 'x'"):
+    with pytest.raises(ValueError, match=rf"(?s){path} cannot be read as csv.*column n: .*invalid value 'x'"):
         rows(path, "csv", SCHEMA)
     pyarrow.parquet.write_table(pyarrow.table({"n": ["x"]}), tmp_path / "p")
     with pytest.raises(ValueError, match=f"column n of {tmp_path}/p is no int64"):
         rows(tmp_path / "p", "parquet", SCHEMA)
+
+
+PROGRAM = """
+import pickle, sys
+sys.modules["rekindle"] = None
+reader, *splits = map(pickle.loads, pickle.load(open(sys.argv[1], "rb")))
+for split in splits:
+    for batch in reader.read(split):
+        print(split, batch.to_pylist())
+"""
+
+
+@pytest.mark.parametrize("kind", ["csv", "json", "parquet", "text"])
+def test_no_rekindle_is_needed_where_files_are_read(tmp_path, kind):
+    path = tmp_path / "data"
+    if kind == "parquet":
+        pyarrow.parquet.write_table(pyarrow.table({"n": [1]}), path)
+    else:
+        written(path, {"csv": "n\n1\n", "json": '{"n": 1}\n', "text": "1\n"}[kind])
+    made = source(path, kind)
+    reader = made.reader(made.schema())
+    sent = [pickled("stage", "it", one) for one in (reader, *reader.partitions())]
+    (tmp_path / "sent").write_bytes(pickle.dumps(sent))
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "sent")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    size = path.stat().st_size
+    row = {"value": "1"} if kind == "text" else {"n": 1}
+    assert done.stdout.strip() == f"{path}, bytes 0 to {size} of {size} {[row]}", done.stderr
