@@ -18,6 +18,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
+from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.file_system import file_system
 
 _OPTIONS = {"path", "txnappid", "txnversion"}
@@ -45,15 +46,13 @@ class Delta(DataSource):
 
     def writer(self, schema: Any, overwrite: bool) -> DeltaWriter:
         """Raises ValueError for options that are none, and for a table of other columns that is appended to."""
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         if unknown := sorted(name for name in self.options if name.lower() not in _OPTIONS):
             raise ValueError(f"Delta has no option {unknown[0]!r}: there is 'path'")
         if not self.options.get("path"):
             raise ValueError("Delta needs the option 'path': the table's folder")
         made = DeltaWriter(
             self.options["path"],
-            to_arrow_schema(schema),
+            arrow_schema(schema),
             overwrite,
             self.options.get("txnAppId"),
             int(self.options.get("txnVersion", "0")),

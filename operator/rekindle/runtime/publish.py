@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.pipeline.sinks import DataSourceSink, FileSink, SparkSink
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
@@ -215,10 +216,9 @@ def _gather(stage: Stage, aside: Path, store: Store, manifests: Sequence[Manifes
 def _write_nothing(aside: Path, schema: str, file_format: str) -> int:
     import pyarrow.csv
     import pyarrow.parquet
-    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    nothing = to_arrow_schema(StructType.fromJson(json.loads(schema))).empty_table()
+    nothing = arrow_schema(StructType.fromJson(json.loads(schema))).empty_table()
     path = str(aside / f"part-00000-000.{file_format}")
     if file_format == "csv":
         pyarrow.csv.write_csv(nothing, path)

@@ -118,3 +118,12 @@ def test_options_that_are_none_are_named(tmp_path):
         writer(tmp_path, mode="append")
     with pytest.raises(ValueError, match="needs the option 'path'"):
         writer("")
+
+
+def test_a_table_may_have_times(table):
+    at = pyarrow.array([0], pyarrow.timestamp("us", "UTC"))
+    made = Delta({"path": str(table)}).writer(StructType().add("at", "timestamp"), False)
+    made.commit([made.write(iter([pyarrow.RecordBatch.from_arrays([at], ["at"])]))])
+    found = DeltaTable(str(table))
+    assert str(found.schema().fields[0].type.type) == "timestamp"
+    assert found.file_uris()

@@ -141,6 +141,13 @@ def test_a_result_without_rows_shows_its_columns(stage, store, tmp_path):
     assert (table.column_names, table.num_rows) == (["a b"], 0)
 
 
+def test_a_result_without_rows_may_have_times(stage, store, tmp_path):
+    nothing = [Manifest.of_nothing("b", partition) for partition in range(2)]
+    publish(stage, store, nothing, "empty", schema=SCHEMA.replace('"long"', '"timestamp"'), fence=lambda: None)
+    (file,) = (tmp_path / "out").glob("*.parquet")
+    assert pyarrow.parquet.read_schema(file).field("a b").type == pyarrow.timestamp("us", "UTC")
+
+
 def test_a_result_that_is_not_whole_is_not_published(stage, store, tmp_path):
     with pytest.raises(InputLost, match="sink b: 1 of 2 manifests are gone"):
         publish(stage, store, manifests(store, "half")[:1], "half", schema=SCHEMA, fence=lambda: None)
