@@ -29,14 +29,22 @@ def schema_of(system: Any, path: str, options: Any) -> Any:
                 return _instants(stored)
         with _stream(system, path) as stream:
             sample = _lines(stream, _SAMPLE)
-        table = (
-            _json(sample, None) if options.format == "json" else _csv(sample, options, _header(sample, options), None)
-        )
+        names = _header(sample, options) if options.format == "csv" else None
+        if names and not sample.partition(b"\n")[2].strip():  # Spark writes such a file for a partition without rows
+            return pyarrow.schema((name, pyarrow.string()) for name in names)
+        table = _json(sample, None) if options.format == "json" else _csv(sample, options, names, None)
         if table is None:
             raise ValueError(f"the first MiB of {path} has no row to tell its columns by: name them (schema=...)")
         return pyarrow.schema(
-            field.with_type(pyarrow.string()) if pyarrow.types.is_null(field.type) else field for field in table.schema
+            field.with_type(pyarrow.string()) if _is_unknown(field.type) else field for field in table.schema
         )
+
+
+def _is_unknown(kind: Any) -> bool:
+    """Whether no type of Spark's can be inferred: there is no value, or it is a time of day."""
+    import pyarrow
+
+    return bool(pyarrow.types.is_null(kind) or pyarrow.types.is_time(kind))
 
 
 def batches(system: Any, split: Any, options: Any, schema: Any) -> Iterator[Any]:

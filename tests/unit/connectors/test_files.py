@@ -148,6 +148,17 @@ def test_only_what_is_empty_is_null_in_csv(tmp_path):
     assert [found[0][1], math.isnan(found[1][1]), *(price for _, price in found[2:])] == [1.5, True, None, 2.0]
 
 
+@pytest.mark.parametrize("text", ["n,word", "n,word\r\n"], ids=["open", "ended"])
+def test_a_file_of_a_header_alone_has_columns_and_no_rows(tmp_path, text):
+    path = written(tmp_path / "data", text)
+    assert source(path, "csv").schema() == StructType().add("n", "string").add("word", "string")
+    assert rows(path, "csv") == rows(path, "csv", SCHEMA) == []
+
+
+def test_times_of_day_are_text(tmp_path):
+    assert rows(written(tmp_path / "data", "at\n05:00:00\n"), "csv") == [("05:00:00",)]
+
+
 def test_text_has_the_name_that_a_schema_gives_it(tmp_path):
     assert rows(written(tmp_path / "data", "a\nb"), "text", StructType().add("line", "string")) == [("a",), ("b",)]
 
