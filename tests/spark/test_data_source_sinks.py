@@ -13,13 +13,15 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
 
 from rekindle.connectors.delta import Delta
-from rekindle.pipeline import DataSourceSink, Pipeline
+from rekindle.pipeline import DataSourceSink
 from rekindle.runtime import data_source_sink, publisher
 from rekindle.runtime.errors import PipelineFailed
+from rekindle.runtime.publication import WriteFailed
+from tests.spark.numbers import committed, numbers
 
 EVENS = [0, 2, 4, 6, 8]
 COPIES = {
@@ -127,24 +129,6 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
-def committed(table: Path) -> list[list[int]]:
-    return [json.loads(path.read_text()) for path in table.glob("*.json")]
-
-
-def numbers(sink: DataSourceSink) -> Pipeline:
-    pipeline = Pipeline("numbers")
-
-    @pipeline.source(partitions=2)
-    def some(spark: SparkSession) -> DataFrame:
-        return spark.range(10).withColumnRenamed("id", "n")
-
-    @pipeline.sink(sink, partitions=3)
-    def out(some: DataFrame) -> DataFrame:
-        return some.where("n % 2 = 0")
-
-    return pipeline
-
-
 def reruns(result: Any) -> dict[str, int]:
     return {stage["name"]: stage["rerun"] for stage in result.report["stages"]}
 
@@ -205,9 +189,9 @@ def test_a_delta_table_has_the_rows_of_a_run_once(spark, tmp_path, table, monkey
     """Its first driver is lost behind the commit, and the next one asks for it again."""
     pipeline = numbers(DataSourceSink(Delta, {"path": table}))
 
-    def commit_and_end(writer: Any, messages: list[str]) -> None:
-        data_source_sink.commit(writer, messages)
-        raise ConnectionError("the driver was lost")
+    def commit_and_end(*what: Any) -> None:
+        data_source_sink.commit(*what)
+        raise WriteFailed(ConnectionError("the driver was lost"), has_begun=True)
 
     monkeypatch.setattr(publisher, "commit", commit_and_end)
     with pytest.raises(PipelineFailed, match="the driver was lost"):

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, Row
 from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
 
-from rekindle.pipeline import Pipeline, SparkSink
+from rekindle.pipeline import SparkSink
 from rekindle.runtime import publisher
 from rekindle.runtime.errors import PipelineFailed, PipelineMisuse
+from tests.spark.numbers import committed, numbers
 
 
 class Ledger(DataSource):
@@ -51,24 +52,6 @@ class Rows(WriterCommitMessage):
 def ledger(tmp_path: Path) -> Path:
     (tmp_path / "ledger").mkdir()
     return tmp_path / "ledger"
-
-
-def committed(folder: Path) -> list[list[int]]:
-    return [json.loads(path.read_text()) for path in folder.glob("*.json")]
-
-
-def numbers(sink: SparkSink) -> Pipeline:
-    pipeline = Pipeline("numbers")
-
-    @pipeline.source(partitions=2)
-    def some(spark: SparkSession) -> DataFrame:
-        return spark.range(10).withColumnRenamed("id", "n")
-
-    @pipeline.sink(sink, partitions=3)
-    def out(some: DataFrame) -> DataFrame:
-        return some.where("n % 2 = 0")
-
-    return pipeline
 
 
 @pytest.mark.requirement("S5-8")

@@ -9,6 +9,7 @@ nothing. Executors need pyarrow, the driver `deltalake`.
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 import uuid
@@ -45,7 +46,7 @@ class Delta(DataSource):
         return "rekindle-delta"
 
     def writer(self, schema: Any, overwrite: bool) -> DeltaWriter:
-        """Raises ValueError for options that are none, and for a table of other columns that is appended to."""
+        """Raises ValueError for options that are none, and for a table that is partitioned or has other columns."""
         if unknown := sorted(name for name in self.options if name.lower() not in _OPTIONS):
             raise ValueError(f"Delta has no option {unknown[0]!r}: there is 'path'")
         if not self.options.get("path"):
@@ -100,7 +101,7 @@ class DeltaWriter(DataSourceArrowWriter):
         name, rows = f"part-{uuid.uuid4().hex}.snappy.parquet", 0
         try:
             with pyarrow.parquet.ParquetWriter(f"{folder}/{name}", first.schema, filesystem=system) as file:
-                for batch in _all(first, iterator):
+                for batch in itertools.chain((first,), iterator):
                     file.write_batch(batch)
                     rows += batch.num_rows
         except BaseException:
@@ -111,21 +112,21 @@ class DeltaWriter(DataSourceArrowWriter):
     def commit(self, messages: list[Any]) -> None:
         """All files in one version of the table; nothing, where the table has this run's already."""
         from deltalake import CommitProperties, DeltaTable, Transaction
-        from deltalake.transaction import AddAction
+        from deltalake.transaction import AddAction, RemoveAction
 
         table = DeltaTable.create(self._uri, self.schema, mode="ignore")
         known = None if self.application is None else table.transaction_version(self.application)
         if known is not None and known >= self.version:
             return
         now = int(time.time() * 1000)
-        actions = [
+        actions: list[AddAction | RemoveAction] = [
             AddAction(one.path, one.size, {}, now, True, json.dumps({"numRecords": one.rows}))
             for one in messages
             if one.path
         ]
         done = [] if self.application is None else [Transaction(self.application, self.version, now)]
         table.create_write_transaction(
-            actions,  # type: ignore[arg-type]
+            actions,
             "overwrite" if self.overwrite else "append",
             self.schema,
             commit_properties=CommitProperties(app_transactions=done),
@@ -146,11 +147,6 @@ class DeltaWriter(DataSourceArrowWriter):
         for name in names:
             if system.get_file_info(f"{folder}/{name}").type == FileType.File:
                 system.delete_file(f"{folder}/{name}")
-
-
-def _all(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
-    yield first
-    yield from rest
 
 
 def _columns(schema: Any) -> str:

@@ -11,7 +11,16 @@ from typing import Any, get_args
 from rekindle.pipeline.annotations import wrong_hints
 from rekindle.pipeline.declaration import Declaration, Role, signature
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.sinks import DataSourceSink, FileSink, SaveMode, Sink, SinkFormat, SparkSink, WriteMode
+from rekindle.pipeline.sinks import (
+    DataSourceSink,
+    FileSink,
+    SaveMode,
+    Sink,
+    SinkFormat,
+    SparkSink,
+    WriteMode,
+    WrittenElsewhere,
+)
 from rekindle.pipeline.stage import SPARK_PARAMETER
 
 Check = Callable[[Declaration], None]
@@ -226,7 +235,7 @@ def _check_data_source_sink(declared: Declaration, sink: DataSourceSink) -> None
     _check_has_writer(declared, sink.source)
 
 
-def _check_written(declared: Declaration, sink: SparkSink | DataSourceSink) -> None:
+def _check_written(declared: Declaration, sink: WrittenElsewhere) -> None:
     kind = type(sink).__name__
     if sink.mode not in get_args(WriteMode):
         raise declared.error(f"has a {kind} with mode={sink.mode!r}", f"it is {' or '.join(get_args(WriteMode))}")

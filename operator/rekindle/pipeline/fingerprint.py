@@ -56,8 +56,7 @@ def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
     yield f"stage {stage.name} {stage.inputs!r} {stage.distribution!r} {stage.exchange} {_sink(stage.sink)}"
     yield from _Walk().whole(stage.fn) if stage.source is None else _source(stage.source)
     if isinstance(stage.sink, DataSourceSink):
-        yield f"writer {stage.sink.source.__module__}.{stage.sink.source.__qualname__}"
-        yield from _Walk().whole(stage.sink.source)
+        yield from _class("writer", stage.sink.source)
     for name in stage.inputs:
         source = graph.stage(name)
         if source.exchange is not ExchangeMode.BLOCKING:
@@ -85,8 +84,12 @@ def _source(source: DataSourceRead) -> Iterator[str]:
         yield f"splits {source.splits}"
         yield from _Walk().whole(source.reads)
     else:
-        yield f"source {source.source.__module__}.{source.source.__qualname__}"
-        yield from _Walk().whole(source.source)
+        yield from _class("source", source.source)
+
+
+def _class(role: str, source: type) -> Iterator[str]:
+    yield f"{role} {source.__module__}.{source.__qualname__}"
+    yield from _Walk().whole(source)
 
 
 class _Walk:

@@ -76,8 +76,72 @@ _SECRET = ("password", "passwd", "secret", "token", "credential", "key")
 """In the names of options that say nothing of the place."""
 
 
+class WrittenElsewhere(Sink):
+    """A sink whose result somebody else writes, in one act at the end of a run: what such sinks have in common.
+
+    Attributes:
+        options: of whoever writes; there may be passwords among them.
+        mode: "append" or "overwrite".
+        repeatable: whether it may be written again when nobody can tell how far it came; None where it is not said.
+        table: its name, where it is one of Spark's tables.
+    """
+
+    __slots__ = ()
+    options: Mapping[str, Any]
+    mode: WriteMode
+    repeatable: bool | None
+
+    @property
+    def table(self) -> str | None:
+        return None
+
+    @property
+    def format_name(self) -> str:
+        """As Spark knows it; empty for that of tables."""
+        raise NotImplementedError
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether to write twice is as good as once."""
+        if self.repeatable is not None:
+            return self.repeatable
+        return self.has_idempotent_commit or self.mode == "overwrite"
+
+    @property
+    def has_idempotent_commit(self) -> bool:
+        """Whether what was written before is known again, and not written twice."""
+        return False
+
+    @property
+    def target(self) -> str:
+        where = self.table or next((self._said[key] for key in _PLACES if key in self._said), "")
+        return " ".join(filter(None, (self.format_name, where)))
+
+    @property
+    def place(self) -> str:
+        """Where that is, so that two sinks can be told apart: a path in one spelling, or a digest of all that is said
+        but for secrets."""
+        if self.path is not None:
+            return _one_spelling(self.path)
+        said = sorted(item for item in self._said.items() if not any(word in item[0] for word in _SECRET))
+        told = json.dumps([self.format_name, self.table, said])
+        return f"spark-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+
+    @property
+    def path(self) -> str | None:
+        """The path that is written to, where it is one."""
+        return None if self.table else self._said.get("path")
+
+    @property
+    def _said(self) -> dict[str, str]:
+        return {str(key).lower(): str(value) for key, value in self.options.items() if value is not None}
+
+    def __str__(self) -> str:
+        return f"{self.mode} to {self.target}"
+
+
 @dataclass(frozen=True, slots=True)
-class SparkSink:
+class SparkSink(WrittenElsewhere):
     """Whatever Spark can write to: a table, a database, a Python DataSource. The result is stored like any other, and
     when the whole pipeline has finished one job of Spark's writes it there.
 
@@ -102,35 +166,11 @@ class SparkSink:
 
     @property
     def format_name(self) -> str:
-        """As Spark knows it; empty for that of tables."""
         return self.format if isinstance(self.format, str) else str(self.format.name())  # type: ignore[attr-defined]
-
-    @property
-    def may_repeat(self) -> bool:
-        """Whether to write twice is as good as once."""
-        return self.mode == "overwrite" if self.repeatable is None else self.repeatable
-
-    @property
-    def target(self) -> str:
-        return " ".join(filter(None, (self.format_name, self.table or _where(self.options))))
-
-    @property
-    def place(self) -> str:
-        """Where that is, so that two sinks can be told apart: a path in one spelling, or a digest of all that is said
-        but for secrets."""
-        return _place(self.format_name, self.table, self.options)
-
-    @property
-    def path(self) -> str | None:
-        """The path that is written to, where it is one."""
-        return None if self.table else _said(self.options).get("path")
-
-    def __str__(self) -> str:
-        return f"{self.mode} to {self.target}"
 
 
 @dataclass(frozen=True, slots=True)
-class DataSourceSink:
+class DataSourceSink(WrittenElsewhere):
     """A Python DataSource whose writer is given the rows as they are made, and commits them when the whole pipeline has
     finished.
 
@@ -167,46 +207,5 @@ class DataSourceSink:
         return getattr(self.source, "idempotent_commit", False) is True
 
     @property
-    def may_repeat(self) -> bool:
-        """Whether to commit twice is as good as once."""
-        return self.has_idempotent_commit or self.mode == "overwrite" if self.repeatable is None else self.repeatable
-
-    @property
-    def name(self) -> str:
-        """What the source calls itself."""
+    def format_name(self) -> str:
         return str(self.source.name())
-
-    @property
-    def target(self) -> str:
-        return " ".join(filter(None, (self.name, _where(self.options))))
-
-    @property
-    def place(self) -> str:
-        """As of `SparkSink`."""
-        return _place(self.name, None, self.options)
-
-    @property
-    def path(self) -> str | None:
-        """The path that is written to, where it is one."""
-        return _said(self.options).get("path")
-
-    def __str__(self) -> str:
-        return f"{self.mode} to {self.target}"
-
-
-def _said(options: Mapping[str, Any]) -> dict[str, str]:
-    return {str(key).lower(): str(value) for key, value in options.items() if value is not None}
-
-
-def _where(options: Mapping[str, Any]) -> str:
-    said = _said(options)
-    return next((said[key] for key in _PLACES if key in said), "")
-
-
-def _place(name: str, table: str | None, options: Mapping[str, Any]) -> str:
-    said = _said(options)
-    if table is None and "path" in said:
-        return _one_spelling(said["path"])
-    public = sorted(item for item in said.items() if not any(word in item[0] for word in _SECRET))
-    told = json.dumps([name, table, public])
-    return f"spark-{hashlib.sha256(told.encode()).hexdigest()[:16]}"

@@ -11,7 +11,7 @@ from rekindle.pipeline.checks import is_count
 from rekindle.pipeline.declaration import Declaration, Role
 from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.sinks import DataSourceSink, SparkSink
+from rekindle.pipeline.sinks import WrittenElsewhere
 
 Declarations = Sequence[Declaration]
 WiringCheck = Callable[[Declarations], None]
@@ -127,10 +127,10 @@ def check_targets_are_apart(declared: Declarations) -> None:
         if one.options.sink is None:
             continue
         sink = one.options.sink
-        place = sink.place if isinstance(sink, SparkSink | DataSourceSink) else sink.target
+        place = sink.place if isinstance(sink, WrittenElsewhere) else sink.target
         for other, first in seen.items():
             if _inside(place, other) or _inside(other, place):
-                if isinstance(sink, SparkSink | DataSourceSink) and sink.path is None:
+                if isinstance(sink, WrittenElsewhere) and sink.path is None:
                     raise one.error(f"writes to the same place as sink {first.name!r} ({sink.target})", "name another")
                 where = "to the same path as" if place == other else "inside or around the path of"
                 raise one.error(f"writes {where} sink {first.name!r} ({place})", "give each sink a folder of its own")

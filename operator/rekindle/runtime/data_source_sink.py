@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from rekindle.pipeline.sinks import DataSourceSink
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import InputLost, PipelineMisuse
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.publication import WriteFailed
 from rekindle.runtime.sink_writer import SinkWriter, read_message
 from rekindle.runtime.source_splits import pickled
 
@@ -45,7 +45,7 @@ def made_writer(stage: Stage, sink: DataSourceSink, schema: StructType, identity
     writer = sink.source(options=CaseInsensitiveDict(options)).writer(schema, sink.mode == "overwrite")
     if not isinstance(writer, DataSourceWriter):
         raise PipelineMisuse(
-            f"sink {stage.name}: writer() of {sink.name} returned {type(writer).__name__}",
+            f"sink {stage.name}: writer() of {sink.format_name} returned {type(writer).__name__}",
             remedy="return a pyspark.sql.datasource.DataSourceWriter",
             stage=stage.name,
         )
@@ -69,19 +69,19 @@ def digest_of(messages: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(messages).encode()).hexdigest()
 
 
-def commit(writer: Any, messages: Sequence[str]) -> None:
-    """Commit what the attempts wrote that made the result. Raises what the writer does."""
-    writer.commit([read_message(message) for message in messages])
+def commit(stage: Stage, sink: DataSourceSink, schema: StructType, identity: str, messages: Sequence[str]) -> None:
+    """Commit what the attempts wrote that made the result. Raises WriteFailed."""
+    try:
+        writer = made_writer(stage, sink, schema, identity)
+        given = [read_message(message) for message in messages]
+    except Exception as error:  # the user's own
+        raise WriteFailed(error, has_begun=False) from error
+    try:
+        writer.commit(given)
+    except Exception as error:
+        raise WriteFailed(error, has_begun=True) from error
 
 
-def abort(writer: Any, messages: Sequence[str]) -> None:
-    """Drop what attempts wrote that have lost. Raises what the writer does."""
-    if messages:
-        writer.abort([read_message(message) for message in messages])
-
-
-def parsed(schema: str) -> StructType:
-    """A schema from Spark's JSON."""
-    from pyspark.sql.types import StructType
-
-    return StructType.fromJson(json.loads(schema))
+def abort(stage: Stage, sink: DataSourceSink, schema: StructType, identity: str, messages: Sequence[str]) -> None:
+    """Drop what attempts wrote that have lost. Raises what the source and its writer do."""
+    made_writer(stage, sink, schema, identity).abort([read_message(message) for message in messages])

@@ -13,7 +13,7 @@ from rekindle.core.job_graph import JobGraph
 from rekindle.core.ranges import subtasks_of
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
 from rekindle.runtime.journal import Record
-from rekindle.runtime.spark_sink import Publication
+from rekindle.runtime.publication import Publication
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from rekindle.runtime.local_checkpoint import local_checkpoint
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.sources import SourceReads
+from rekindle.runtime.storable import parsed_schema
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -130,10 +130,8 @@ class InputReader:
 
     def result(self, stage: Stage, schema: str, manifests: Sequence[Manifest]) -> DataFrame:
         """The stored result of a stage."""
-        from pyspark.sql.types import StructType
-
         session = relations.stage_session(self.spark, stage.partitions)
-        return relations.read_result(session, self.store, StructType.fromJson(json.loads(schema)), manifests)
+        return relations.read_result(session, self.store, parsed_schema(schema), manifests)
 
     def _call(self, stage: Stage, session: SparkSession, shuffle_partitions: int, sources: Sources) -> DataFrame:
         from pyspark.sql import DataFrame
@@ -170,9 +168,7 @@ class InputReader:
         return frame
 
     def _read(self, consumer: Stage, producer: Stage, session: SparkSession, result: StoredResult) -> DataFrame:
-        from pyspark.sql.types import StructType
-
-        schema = StructType.fromJson(json.loads(result.schema))
+        schema = parsed_schema(result.schema)
         if isinstance(consumer.distribution, Pointwise) and consumer.distribution.source == producer.name:
             there = {one.partition: one for one in result.manifests if one.partition not in result.unreadable}
             partitions = range(producer.partitions)

@@ -19,10 +19,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rekindle.connectors.arrow_types import arrow_schema
-from rekindle.pipeline.sinks import DataSourceSink, FileSink, SparkSink
+from rekindle.pipeline.sinks import FileSink, WrittenElsewhere
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
 from rekindle.runtime.manifest import Manifest, combine_digests
+from rekindle.runtime.storable import parsed_schema
 from rekindle.runtime.store import Store, is_url
 
 _SUCCESS = "_SUCCESS"
@@ -33,7 +34,7 @@ def sink_of(stage: Stage) -> FileSink | None:
 
     Raises PipelineMisuse for a sink that is none of ours, or a path that is no folder.
     """
-    if stage.sink is None or isinstance(stage.sink, SparkSink | DataSourceSink):
+    if stage.sink is None or isinstance(stage.sink, WrittenElsewhere):
         return None
     if not isinstance(stage.sink, FileSink):
         raise PipelineMisuse(
@@ -162,7 +163,7 @@ def check_whole(stage: Stage, manifests: Sequence[Manifest]) -> None:
 
 def _folder_at(stage: Stage) -> Path | None:
     """The folder that is written to, by whomever; None where it is none, or not here."""
-    if isinstance(stage.sink, SparkSink | DataSourceSink):
+    if isinstance(stage.sink, WrittenElsewhere):
         path = stage.sink.place if stage.sink.path is not None else ""
         return Path(path).resolve() if path and not is_url(path) else None
     sink = sink_of(stage)
@@ -216,9 +217,8 @@ def _gather(stage: Stage, aside: Path, store: Store, manifests: Sequence[Manifes
 def _write_nothing(aside: Path, schema: str, file_format: str) -> int:
     import pyarrow.csv
     import pyarrow.parquet
-    from pyspark.sql.types import StructType
 
-    nothing = arrow_schema(StructType.fromJson(json.loads(schema))).empty_table()
+    nothing = arrow_schema(parsed_schema(schema)).empty_table()
     path = str(aside / f"part-00000-000.{file_format}")
     if file_format == "csv":
         pyarrow.csv.write_csv(nothing, path)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import wait
 from functools import partial
 from typing import Any
 
-from rekindle.pipeline.sinks import DataSourceSink, SparkSink
+from rekindle.pipeline.sinks import DataSourceSink, SparkSink, WrittenElsewhere
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.data_source_sink import abort, commit, digest_of, made_writer, messages_of, parsed
+from rekindle.runtime.data_source_sink import abort, commit, digest_of, messages_of
 from rekindle.runtime.deadline import Helper
-from rekindle.runtime.errors import RekindleError
-from rekindle.runtime.failures import user_error
+from rekindle.runtime.publication import Publication, WriteFailed, publish_once
 from rekindle.runtime.publish import check_whole, contents_of, publish, sink_of
-from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_once, write_by_spark
+from rekindle.runtime.spark_sink import write_by_spark
 from rekindle.runtime.state import RunState
+from rekindle.runtime.storable import parsed_schema
 
 log = logging.getLogger(__name__)
 
@@ -78,42 +78,33 @@ class Publisher:
             "files": digest_of(messages),
             "place": sink.place,
         }
-        writer, before = self._writer_of(stage, sink), self._before(stage, sink)
-        self._once(stage, sink, contents, partial(commit, writer, messages), begins_at_once=True)
-        if before == Publication():  # else some of them may have been committed
-            self._abort_others(stage, writer, messages)
-
-    def _abort_others(self, stage: Stage, writer: Any, messages: Sequence[str]) -> None:
-        made = self._state.committed.manifests.get(stage.name, {}).values()
+        before = self._before(stage, sink)
+        of = (stage, sink, parsed_schema(state.schemas[stage.name]), state.open_run.identity)
+        self._once(stage, sink, contents, partial(commit, *of, messages))
+        made = state.committed.manifests.get(stage.name, {}).values()
         lost = {one.message for one in made if one.message is not None} - set(messages)
-        try:
-            abort(writer, sorted(lost))
-        except Exception as error:  # what is visible is right
-            log.warning("sink %s: abort() for %d attempts that have lost has failed: %s", stage.name, len(lost), error)
+        if lost and before == Publication():  # else some of them may have been committed
+            self._abort(stage, partial(abort, *of, sorted(lost)))
 
-    def _before(self, stage: Stage, sink: SparkSink | DataSourceSink) -> Publication:
+    def _abort(self, stage: Stage, work: Callable[[], None]) -> None:
+        """What is visible is right, whatever comes of it."""
+        try:
+            self.in_background(work, f"{stage.name}-abort", lambda: None)
+        except WriteFailed as failed:
+            log.warning("sink %s: abort() for attempts that have lost has failed: %s", stage.name, failed)
+
+    def _before(self, stage: Stage, sink: WrittenElsewhere) -> Publication:
         """What earlier drivers have done."""
         return self._state.open_run.facts.publications.get((stage.name, sink.place), Publication())
-
-    def _writer_of(self, stage: Stage, sink: DataSourceSink) -> Any:
-        state = self._state
-        try:
-            return made_writer(stage, sink, parsed(state.schemas[stage.name]), state.open_run.identity)
-        except RekindleError:
-            raise
-        except Exception as error:
-            raise user_error(stage.name, error) from error
 
     def _once(
         self,
         stage: Stage,
-        sink: SparkSink | DataSourceSink,
+        sink: WrittenElsewhere,
         contents: dict[str, object],
         write: Callable[[], None],
-        *,
-        begins_at_once: bool = False,
     ) -> None:
-        """As `publish_once`, in the background. `begins_at_once`: it may have written without a job of Spark's."""
+        """As `publish_once`, in the background."""
         state = self._state
         told = partial(state.note, stage=stage.name, contents=contents)
         group = f"{state.graph.name}-{stage.name}-publish-{state.open_run.writer}"
@@ -136,18 +127,16 @@ class Publisher:
             self._before(stage, sink),
             contents,
             begin=partial(self._fence, stage, contents=contents),
-            write=partial(self.in_background, work, group, ended, begins_at_once),
+            write=partial(self.in_background, work, group, ended),
             not_begun=not_begun,
         )
 
-    def in_background(
-        self, work: Callable[[], None], group: str, ended: Callable[[], None], begins_at_once: bool = False
-    ) -> None:
+    def in_background(self, work: Callable[[], None], group: str, ended: Callable[[], None]) -> None:
         """Do what may take long in a thread of its own, which Spark's settings belong to. This one answers the operator
         meanwhile, and ends the jobs of that group where it is fenced or interrupted; `ended` is called when the work
         has come to its end, even so. No task of it is copied: what it writes to may take both.
 
-        Raises WriteFailed for what the work raises.
+        Raises WriteFailed for what the work raises; it has begun if a job has, where the work does not say.
         """
         with self._state.scheduler.without_speculation():
             done = Helper("rekindle-publish").ask(work)
@@ -164,8 +153,10 @@ class Publisher:
                 raise
         try:
             done.result()
+        except WriteFailed:
+            raise
         except Exception as error:
-            raise WriteFailed(error, has_begun=begins_at_once or bool(self._state.scheduler.jobs_of(group))) from error
+            raise WriteFailed(error, has_begun=bool(self._state.scheduler.jobs_of(group))) from error
         ended()
 
     def _fence(self, stage: Stage, **what: Any) -> None:

@@ -7,6 +7,7 @@ returns, its commit message, is kept in the partition's manifest: so it is commi
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ class SinkWriter:
     def write(self, batches: Iterable[Any]) -> str:
         """Have all rows of a partition written; the commit message as text.
 
-        Raises TypeError or ValueError for what is no message that can be committed, after it has been aborted.
+        Raises TypeError for what is no message, and ValueError for one that is too long, after it has been aborted.
         """
         from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -47,14 +48,9 @@ class SinkWriter:
         self._writer().abort([read_message(message)])
 
     def _writer(self) -> Any:
-        from pyspark import cloudpickle
-
-        loads: Any = cloudpickle.loads
-        return loads(self.pickled)
+        return _unpickled(self.pickled)
 
     def _rows(self, batches: Iterator[Any]) -> Iterator[Any]:
-        import json
-
         import pyarrow
         from pyspark.sql.conversion import ArrowTableToRowsConversion
         from pyspark.sql.types import StructType
@@ -79,7 +75,11 @@ class SinkWriter:
 
 def read_message(text: str) -> Any:
     """The commit message that `SinkWriter.write` has made text of."""
+    return _unpickled(base64.b64decode(text))
+
+
+def _unpickled(data: bytes) -> Any:
     from pyspark import cloudpickle
 
     loads: Any = cloudpickle.loads
-    return loads(base64.b64decode(text))
+    return loads(data)

@@ -43,6 +43,7 @@ from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.source_splits import OpenedSource, enumerator_of, opened_source
 from rekindle.runtime.split_endpoint import Event, NotYet, Reader, Refused, Split, SplitEndpoint
 from rekindle.runtime.split_reader import MOST_EVENT, SourceSpec, data_source
+from rekindle.runtime.storable import parsed_schema
 from rekindle.runtime.store import Store
 
 if TYPE_CHECKING:
@@ -164,12 +165,10 @@ class SourceReads:
         Raises EnvironmentProblem where the driver cannot listen, what `opened_source` raises, and what the source
         itself raises.
         """
-        from pyspark.sql.types import StructType
-
         spec, schema = self.spec(stage)
         made = by_value(data_source(spec))
         session.dataSource.register(made)
-        return session.read.format(made.name()).schema(StructType.fromJson(json.loads(schema))).load()
+        return session.read.format(made.name()).schema(parsed_schema(schema)).load()
 
     def spec(self, stage: Stage) -> tuple[SourceSpec, str]:
         """How the subtasks of one plan read, and the schema of their rows as JSON: the source is made and asked for its

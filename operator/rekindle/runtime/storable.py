@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
 
+def parsed_schema(text: str) -> StructType:
+    """From Spark's JSON, as journals have it."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(text))
+
+
 def distribute(frame: DataFrame, stage: Stage) -> DataFrame:
     """`frame` with the exchange that the stage's distribution asks for, which is Spark's own."""
     match stage.distribution:

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql.types import StructType
 
 from rekindle.pipeline import DataSourceSink
+from rekindle.runtime import data_source_sink
 from rekindle.runtime.errors import Fenced
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.publication import Publication, WriteFailed
 from rekindle.runtime.publisher import Publisher
-from rekindle.runtime.spark_sink import Publication, WriteFailed
 
 
 class Driver:
@@ -100,7 +102,8 @@ def test_what_lost_is_aborted_unless_it_may_have_been_committed(earlier, monkeyp
     state.manifests = lambda name: [manifests[0, 2], manifests[1, 1]]
     state.committed = SimpleNamespace(manifests={"out": manifests})
     state.open_run.facts = SimpleNamespace(publications={("out", sink.place): earlier})
-    monkeypatch.setattr(driver.publisher, "_writer_of", lambda stage, sink: writer)
+    monkeypatch.setattr(data_source_sink, "made_writer", lambda *what: writer)
+    state.schemas = {"out": StructType().json()}
     stage: Any = SimpleNamespace(name="out", partitions=2, sink=sink)
     state.graph = SimpleNamespace(name="p", stages=[stage])
     driver.publisher.publish_all()

@@ -12,8 +12,8 @@ from rekindle.runtime.errors import Fenced, PipelineFailed
 from rekindle.runtime.facts import fold
 from rekindle.runtime.journal import note
 from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.publication import Publication, WriteFailed, publish_once
 from rekindle.runtime.publish import contents_of
-from rekindle.runtime.spark_sink import Publication, WriteFailed, publish_once
 
 
 def stage_of(sink: SparkSink) -> Stage:
