@@ -52,7 +52,7 @@ class Delta(DataSource):
         if not self.options.get("path"):
             raise ValueError("Delta needs the option 'path': the table's folder")
         made = DeltaWriter(
-            self.options["path"],
+            _absolute(self.options["path"]),
             arrow_schema(schema),
             overwrite,
             self.options.get("txnAppId"),
@@ -66,7 +66,7 @@ class DeltaWriter(DataSourceArrowWriter):
     """Of one run of a sink.
 
     Args:
-        root: the table's folder.
+        root: the table's folder, in full: executors have working directories of their own.
         schema: of the rows, as Arrow's.
         application, version: what the commit is known again by; it is not where there is no application.
     """
@@ -79,9 +79,12 @@ class DeltaWriter(DataSourceArrowWriter):
         """Raises ValueError where the rows do not fit the table that is there."""
         from deltalake import DeltaTable, Schema
 
-        if not DeltaTable.is_deltatable(self._uri):
-            return
-        table = DeltaTable(self._uri)
+        try:
+            if not DeltaTable.is_deltatable(self.root):
+                return
+            table = DeltaTable(self.root)
+        except OSError as error:
+            raise ValueError(f"{self.root} cannot be looked at as the folder of a table: {error}") from error
         if columns := table.metadata().partition_columns:
             raise ValueError(f"the table in {self.root} is partitioned by {', '.join(columns)}: Delta writes to others")
         wanted = Schema.from_arrow(self.schema)
@@ -114,10 +117,11 @@ class DeltaWriter(DataSourceArrowWriter):
         from deltalake import CommitProperties, DeltaTable, Transaction
         from deltalake.transaction import AddAction, RemoveAction
 
-        table = DeltaTable.create(self._uri, self.schema, mode="ignore")
+        table = DeltaTable.create(self.root, self.schema, mode="ignore")
         known = None if self.application is None else table.transaction_version(self.application)
         if known is not None and known >= self.version:
             return
+        self._check_files([one for one in messages if one.path])
         now = int(time.time() * 1000)
         actions: list[AddAction | RemoveAction] = [
             AddAction(one.path, one.size, {}, now, True, json.dumps({"numRecords": one.rows}))
@@ -136,9 +140,16 @@ class DeltaWriter(DataSourceArrowWriter):
         """Remove their files."""
         self._remove([one.path for one in messages if one.path])
 
-    @property
-    def _uri(self) -> str:
-        return self.root if "://" in self.root else file_system(self.root)[1]
+    def _check_files(self, written: list[Any]) -> None:
+        """Raises FileNotFoundError where the table would name what is not there."""
+        system, folder = file_system(self.root)
+        there = system.get_file_info([f"{folder}/{one.path}" for one in written])
+        for one, info in zip(written, there, strict=True):
+            if info.size != one.size:
+                raise FileNotFoundError(
+                    f"{info.path} is not here as a task has written it: 'path' must name a folder that the driver and "
+                    "all executors reach"
+                )
 
     def _remove(self, names: list[str]) -> None:
         from pyarrow.fs import FileType
@@ -147,6 +158,10 @@ class DeltaWriter(DataSourceArrowWriter):
         for name in names:
             if system.get_file_info(f"{folder}/{name}").type == FileType.File:
                 system.delete_file(f"{folder}/{name}")
+
+
+def _absolute(root: str) -> str:
+    return root if "://" in root else file_system(root)[1]
 
 
 def _columns(schema: Any) -> str:

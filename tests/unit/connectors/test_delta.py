@@ -76,6 +76,27 @@ def test_of_two_drivers_that_commit_at_the_same_instant_one_is_refused(table, mo
     assert rows(table) == [1]
 
 
+def test_a_relative_path_is_the_driver_s_wherever_a_task_runs(tmp_path, monkeypatch):
+    for place in ("driver", "executor"):
+        (tmp_path / place).mkdir()
+    monkeypatch.chdir(tmp_path / "driver")
+    made = writer("table")
+    monkeypatch.chdir(tmp_path / "executor")
+    messages = [write(made, 1)]
+    monkeypatch.chdir(tmp_path / "driver")
+    made.commit(messages)
+    assert rows(tmp_path / "driver" / "table") == [1]
+
+
+def test_a_file_that_the_driver_does_not_see_is_not_committed(table):
+    made = writer(table)
+    messages = [write(made, 1), write(made, 2)]
+    (table / messages[0].path).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"{messages[0].path} is not here.*all executors reach"):
+        made.commit(messages)
+    assert rows(table) == []
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_the_next_run_appends_or_replaces(table, overwrite):
     for version in (1, 2):
@@ -111,6 +132,9 @@ def test_a_table_that_the_rows_do_not_fit_is_refused_before_anything_is_written(
     write_deltalake(str(tmp_path / "parts"), pyarrow.table({"n": [1], "word": ["a"]}), partition_by=["word"])
     with pytest.raises(ValueError, match="is partitioned by word"):
         writer(tmp_path / "parts")
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=rf"{tmp_path}/file cannot be looked at"):
+        writer(tmp_path / "file")
 
 
 def test_options_that_are_none_are_named(tmp_path):
