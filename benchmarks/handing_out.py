@@ -112,7 +112,7 @@ def read(spec: SourceSpec | None, reader: int, begin: float, seconds: float) -> 
         for _ in range(count):
             time.sleep(seconds)
         return time.time(), count, []
-    client = SplitClient(spec, reader, 1)
+    client = SplitClient(spec, reader, 1, task=reader)
     asked = time.perf_counter()
     for _ in client.splits():
         waited.append(time.perf_counter() - asked)

@@ -33,6 +33,10 @@ class AttemptBindings:
     def attempt_of(self, task: TaskView) -> ExecutionAttemptID | None:
         return self._attempts.get(task.task)
 
+    def attempt_of_task(self, task: int) -> ExecutionAttemptID | None:
+        """As `attempt_of`, by Spark's id."""
+        return self._attempts.get(task)
+
     def task_of(self, attempt: ExecutionAttemptID) -> int | None:
         """Spark's id of the task that runs `attempt`, None when it was not seen running."""
         task = self._tasks.get(attempt)

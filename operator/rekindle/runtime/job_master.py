@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from rekindle.core.graph import ExecutionGraph
 from rekindle.core.node_aware import NodeAwareSlowTaskDetector
 from rekindle.core.ranges import runs_of
 from rekindle.core.recovery_plan import plan_of
+from rekindle.core.slow_readers import AnyDetector, SourceTimes, SplitTimeBasedSlowTaskDetector
 from rekindle.core.slow_tasks import ExecutionTimeBasedSlowTaskDetector, SlowTaskDetector
 from rekindle.pipeline.eligibility import may_read_twice
 from rekindle.pipeline.graph import PipelineGraph
@@ -101,7 +103,7 @@ class JobMaster:
         self._exchange = OperatorExchange(self.state)
         self._driver = StageDriver(self.state, self._observer)
         self._attempt = facts.drivers + 1  # of this run, whoever started them
-        self._detector = _detector(options)
+        self._detector = _detector(options, lambda: self._sources.times(self.state.bindings.attempt_of_task))
         self._check_interval = options.slow_tasks.check_interval
         self._next_check = self._next_look = 0.0  # of the clock that nobody sets
         self._slow_before = False
@@ -305,9 +307,10 @@ class JobMaster:
             self.state.inputs.cached.drop(stage.name)
 
 
-def _detector(options: CoreOptions) -> SlowTaskDetector | None:
+def _detector(options: CoreOptions, times: Callable[[], Mapping[str, SourceTimes]]) -> SlowTaskDetector | None:
     if not options.speculation.enabled:
         return None
     if options.node_aware is not None:
         return NodeAwareSlowTaskDetector(options.node_aware)
-    return ExecutionTimeBasedSlowTaskDetector(options.slow_tasks)
+    by_time = ExecutionTimeBasedSlowTaskDetector(options.slow_tasks)
+    return AnyDetector((by_time, SplitTimeBasedSlowTaskDetector(options.slow_tasks, times)))

@@ -15,12 +15,15 @@ import itertools
 import json
 import secrets
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rekindle.api.settings import SPLITS_PORT
+from rekindle.core.ids import ExecutionAttemptID
+from rekindle.core.slow_readers import SourceTimes
 from rekindle.core.source_coordinator import (
     AddSplit,
     AttemptNotRunning,
@@ -43,6 +46,7 @@ from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.source_splits import OpenedSource, enumerator_of, opened_source
 from rekindle.runtime.split_endpoint import Event, NotYet, Reader, Refused, Split, SplitEndpoint
 from rekindle.runtime.split_reader import MOST_EVENT, SourceSpec, data_source
+from rekindle.runtime.split_times import SplitTimes
 from rekindle.runtime.storable import parsed_schema
 from rekindle.runtime.store import Store
 
@@ -53,6 +57,8 @@ Settled = Mapping[tuple[str, str], Mapping[int, Sequence[int]]]
 """[(stage, which of its sources) -> subtask -> numbers of the splits that it reads, in order]"""
 
 _LEAST_PATIENCE = 120.0
+_TIMES_SECONDS = 0.05
+"""For which the job master waits for a source's times; else it does without, this time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +116,8 @@ class _Source:
         generations: [subtask -> the newest that has registered]
         begun: [subtask -> the one whose attempts read]
         numbers: [reader -> the attempt that it is]
-        lock: of coordinator, generations and numbers.
+        times: that its readers take for a split.
+        lock: of coordinator, generations, numbers and times.
     """
 
     stage: str
@@ -121,6 +128,7 @@ class _Source:
     generations: dict[int, int] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
+    times: SplitTimes = field(default_factory=SplitTimes)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -239,10 +247,13 @@ class SourceReads:
             source.generations[reader.subtask] = reader.generation
 
     def next(self, reader: Reader, position: int) -> Split | Event | None:
-        source = self._sources[reader.stage]
+        source, position = self._sources[reader.stage], max(0, position)
         with source.lock, self._telling(source):
             attempt = self._attempt(source, reader)
-            message = self._message(source, reader, attempt, max(0, position))
+            source.times.asks(reader, position, time.monotonic())
+            message = self._message(source, reader, attempt, position)
+            if isinstance(message, AddSplit):
+                source.times.handed(reader, position, time.monotonic())
         match message:
             case AddSplit(split):
                 return Split(split.number, source.opened.splits[split.number])
@@ -263,6 +274,7 @@ class SourceReads:
     def ended(self, reader: Reader, said: str) -> None:
         source = self._sources[reader.stage]
         with source.lock:
+            source.times.ended(reader, said)
             attempt = source.numbers.pop(reader.id, None)
             if attempt is not None:
                 source.coordinator.execution_attempt_failed(reader.subtask, attempt, said)
@@ -377,6 +389,21 @@ class SourceReads:
             if self._failure is not None:
                 raise self._failure
             found, self._to_settle = self._to_settle, []
+        return found
+
+    def times(self, attempt_of: Callable[[int], ExecutionAttemptID | None]) -> Mapping[str, SourceTimes]:
+        """[stage -> what its readers take for a split]. `attempt_of`: a task of Spark's."""
+        with self._own:
+            sources = list(self._sources.values())
+        found = {}
+        for source in sources:
+            if source.lock.acquire(timeout=_TIMES_SECONDS):  # its enumerator may hold it, and block
+                try:
+                    finished, running = source.times.finished(), source.times.running(time.monotonic())
+                finally:
+                    source.lock.release()
+                attempts = {attempt: one for task, one in running.items() if (attempt := attempt_of(task)) is not None}
+                found[source.stage] = SourceTimes(finished, attempts)
         return found
 
     def settled(self, subtasks: Iterable[SettledSubtask]) -> None:

@@ -38,12 +38,13 @@ _START_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """An attempt of a subtask of a source. No other has its `id`."""
+    """An attempt of a subtask of a source. No other has its `id`; `task` is Spark's."""
 
     id: str
     stage: str
     subtask: int
     generation: int
+    task: int
     host: str
 
 
@@ -213,7 +214,8 @@ class SplitEndpoint:
         if not hmac.compare_digest(str(hello.get("token")).encode(), self._token):
             raise ValueError("the token is missing")
         named = {name: str(hello[name])[:200] for name in ("id", "stage", "host")}
-        return Reader(**named, subtask=int(hello["subtask"]), generation=int(hello["generation"]))
+        subtask, generation, task = (int(hello[name]) for name in ("subtask", "generation", "task"))
+        return Reader(**named, subtask=subtask, generation=generation, task=task)
 
     async def _line(self, stream: asyncio.StreamReader, seconds: float | None) -> dict[str, Any]:
         async with asyncio.timeout(seconds):

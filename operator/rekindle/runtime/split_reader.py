@@ -23,6 +23,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from rekindle.runtime.task import VERSIONS_PROPERTY, version_of
 
 _ANSWER_SECONDS = 30.0
+FINISHED = "finished"
+"""What a reader says that has read all its splits."""
+
 MOST_LINE = 1 << 16
 MOST_EVENT = 60_000
 """Bytes of an event of a source's own, as JSON."""
@@ -100,8 +103,8 @@ class _SubtaskReader(DataSourceReader):
         if generation is None:
             generation = version_of(context.getLocalProperty(VERSIONS_PROPERTY), subtask)
         reader: Any = cloudpickle.loads(self._spec.reader)
-        client = SplitClient(self._spec, subtask, generation)
-        said = "finished"
+        client = SplitClient(self._spec, subtask, generation, context.taskAttemptId())
+        said = FINISHED
         try:
             if callable(getattr(reader, "start_source_reader", None)):
                 reader.start_source_reader(SourceReaderContext(client))
@@ -128,9 +131,9 @@ def _rows(reader: Any, number: int, count: int, split: bytes) -> Iterator[Any]:
 
 
 class SplitClient:
-    """Asks for the splits of one attempt of a subtask."""
+    """Asks for the splits of one attempt of a subtask. `task`: Spark's id of it."""
 
-    def __init__(self, spec: SourceSpec, subtask: int, generation: int) -> None:
+    def __init__(self, spec: SourceSpec, subtask: int, generation: int, task: int) -> None:
         self._address, self._patience = spec.address, spec.patience
         self._hello = {
             "token": spec.token,
@@ -138,6 +141,7 @@ class SplitClient:
             "stage": spec.stage,
             "subtask": subtask,
             "generation": generation,
+            "task": task,
             "host": socket.gethostname(),
         }
         self._events = 0

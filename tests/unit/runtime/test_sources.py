@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.ranges import runs_of, subtasks_of
 from rekindle.core.source_coordinator import SourceCoordinatorError
 from rekindle.core.splits import InOrder
@@ -23,7 +24,7 @@ from rekindle.runtime import split_endpoint
 from rekindle.runtime.errors import EnvironmentProblem, PipelineFailed, PipelineMisuse
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.sources import Listening, Settled, SettledSubtask, SourceReads, listening
-from rekindle.runtime.split_reader import SplitClient, SplitsRefused
+from rekindle.runtime.split_reader import FINISHED, SplitClient, SplitsRefused
 from rekindle.runtime.store import Store
 
 asked: list[str] = []
@@ -114,8 +115,8 @@ class Driver:
         self.reads.close()
         self.thread.join(10)
 
-    def client(self, subtask: int, generation: int = 1) -> SplitClient:
-        return SplitClient(self.spec, subtask, generation)
+    def client(self, subtask: int, generation: int = 1, task: int | None = None) -> SplitClient:
+        return SplitClient(self.spec, subtask, generation, task=subtask if task is None else task)
 
     def letters(self, numbers: Any) -> str:
         from pyspark import cloudpickle
@@ -188,6 +189,29 @@ def test_a_newer_version_of_a_subtask_begins_anew_and_the_older_gets_nothing_mor
         next(driver.client(0, generation=1).splits())
 
 
+def test_what_readers_take_for_their_splits_is_known_by_attempt(driver):
+    """Subtask 0 reads two splits and ends, 1 holds its second; the task of a third stands for no attempt."""
+    attempts = {1: ExecutionAttemptID(ExecutionVertexID("letters", 1), 0)}
+    first, second, stranger = driver.client(0), driver.client(1), driver.client(1, task=99)
+    other, third = second.splits(), stranger.splits()
+    begun = [next(other), next(third)]
+    rest = first.splits()
+    begun += [next(rest), next(rest), next(other)]
+    assert list(rest) == []
+    first.close(FINISHED)
+    deadline = time.monotonic() + 10
+    while 0 not in driver.reads.times(attempts.get)["letters"].finished:
+        assert time.monotonic() < deadline, "its end was not heard"
+        time.sleep(0.01)
+    times = driver.reads.times(attempts.get)["letters"]
+    assert {subtask: len(one.taken) for subtask, one in times.finished.items()} == {0: 2}
+    (running,) = times.running.items()
+    assert running[0] == attempts[1]
+    assert len(running[1].taken) == 1
+    assert running[1].current is not None
+    second.close("done"), stranger.close("done")
+
+
 def test_a_reader_that_is_cut_off_asks_again_and_misses_nothing(driver, monkeypatch):
     client = driver.client(0)
     splits = client.splits()
@@ -249,6 +273,7 @@ class TestStrangers:
             "stage": "letters",
             "subtask": 0,
             "generation": 1,
+            "task": 7,
             "id": "7",
             "host": "x",
         }
@@ -258,7 +283,7 @@ class TestStrangers:
         assert self.say(driver, self.hello(driver)) == b'{"ok": true}\n'
 
     @pytest.mark.parametrize(
-        "other", [{"token": "guess"}, {"token": None}, {"subtask": "x"}, {"generation": None}], ids=str
+        "other", [{"token": "guess"}, {"token": None}, {"subtask": "x"}, {"generation": None}, {"task": "x"}], ids=str
     )
     def test_without_the_token_or_a_number_nothing_is_said(self, driver, other):
         assert self.say(driver, self.hello(driver, **other), b'{"next": 0}\n') == b""
@@ -529,6 +554,7 @@ def test_an_enumerator_that_blocks_keeps_neither_the_job_master_nor_the_end_of_t
     assert blocked.wait(10)
     assert [one.stage for one in driver.reads.opened()] == ["letters"]
     assert list(driver.reads.to_settle()) == []
+    assert driver.reads.times({}.get) == {}, "they are not known while it blocks"
     driver.close()
     goes_on.set()
 

@@ -1,0 +1,118 @@
+"""Which readers of a source are slow, by the time that a split takes them.
+
+Subtasks that are handed their splits one at a time end at about the same time, however many each has read. So one that
+does not end is late at once, and its execution time says so only when half as much again has passed. How long it takes
+for a split says it earlier.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median, median_low
+
+from rekindle.core.events import SlowTasksFound
+from rekindle.core.execution import Execution
+from rekindle.core.execution_job_vertex import ExecutionJobVertex
+from rekindle.core.ids import ExecutionAttemptID
+from rekindle.core.options import SlowTaskDetectorOptions
+from rekindle.core.slow_tasks import GraphView, Slow, SlowTaskDetector
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsRead:
+    """What an attempt takes for its splits, in seconds.
+
+    Attributes:
+        taken: for those that it has read to the end, or the last of them.
+        current: for the one that it reads, so far; None where it waits for one.
+    """
+
+    taken: tuple[float, ...]
+    current: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTimes:
+    """Of one job vertex that is a source.
+
+    Attributes:
+        finished: [subtask that has finished -> what it took].
+        running: [attempt -> what it takes].
+    """
+
+    finished: Mapping[int, SplitsRead]
+    running: Mapping[ExecutionAttemptID, SplitsRead]
+
+
+@dataclass(frozen=True, slots=True)
+class SplitTimeBasedSlowTaskDetector:
+    """Slow is a reader that takes much longer for a split than those of its source that have finished did.
+
+    It is asked about when as many have finished as the execution times of FLIP-168 ask for (S1-11), and about no task
+    that has run for less than the lower bound (S1-13). The median of its splits, the one that it reads among them,
+    counts against the median of theirs, so that one long split is nobody's fault. Who has read none to the end is slow
+    when it takes longer than for the longest of theirs. Both times the multiplier.
+
+    Args:
+        times: [job vertex -> it], of sources that are read by splits.
+    """
+
+    options: SlowTaskDetectorOptions
+    times: Callable[[], Mapping[str, SourceTimes]]
+
+    def find_slow(self, graph: GraphView, now: float) -> SlowTasksFound:
+        times, found = self.times(), list[Slow]()
+        for vertex in graph.execution_job_vertices():
+            of = times.get(vertex.job_vertex.name)
+            enough = len(vertex.finished) >= math.ceil(vertex.parallelism * self.options.baseline_ratio)
+            if of is not None and enough and not vertex.is_finished:
+                found += self._slower(vertex, of, now)
+        return SlowTasksFound(tuple(found))
+
+    def _slower(self, vertex: ExecutionJobVertex, times: SourceTimes, now: float) -> list[Slow]:
+        ended = (one.taken for subtask, one in times.finished.items() if subtask in vertex.finished)
+        theirs = sorted(chain.from_iterable(ended))
+        found: list[Slow] = []
+        for subtask in sorted(vertex.unfinished) if theirs else ():
+            task = vertex.tasks[subtask]
+            slow = {one.attempt_id: why for one in task.executions if (why := self._why(one, times, theirs, now))}
+            if slow:
+                found.append((task.id, tuple(slow), next(iter(slow.values()))))
+        return found
+
+    def _why(self, one: Execution, times: SourceTimes, theirs: Sequence[float], now: float) -> str | None:
+        """Why an attempt is slow, None where it is not. `theirs`: seconds for a split, in ascending order."""
+        read = times.running.get(one.attempt_id)
+        if read is None or read.current is None or not one.state.is_running:
+            return None
+        if one.execution_time(now) < self.options.baseline_lower_bound:
+            return None
+        its_own = median_low([*read.taken, read.current])
+        usual = median(theirs) if read.taken else theirs[-1]
+        limit = usual * self.options.baseline_multiplier
+        if its_own < limit:
+            return None
+        what = "a split takes" if read.taken else "its first split has taken"
+        those = "the median" if read.taken else "the longest"
+        return (
+            f"{what} {its_own:.1f} s; slow from {limit:.1f} s on ({those} of {len(theirs)} splits of those that have "
+            f"finished: {usual:.1f} s)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AnyDetector:
+    """Slow is what one of several detectors finds; the reason is the first one's."""
+
+    detectors: Sequence[SlowTaskDetector]
+
+    def find_slow(self, graph: GraphView, now: float) -> SlowTasksFound:
+        found: dict[object, Slow] = {}
+        for detector in self.detectors:
+            for vertex_id, attempts, why in detector.find_slow(graph, now).slow:
+                _, known, first = found.get(vertex_id, (vertex_id, (), why))
+                found[vertex_id] = (vertex_id, tuple(dict.fromkeys((*known, *attempts))), first)
+        return SlowTasksFound(tuple(found.values()))
