@@ -156,7 +156,9 @@ def test_a_source_that_raises_when_it_is_asked_for_splits_is_told_as_any_stage(s
     pipeline = Pipeline("raising")
     pipeline.read("numbers", Raising)
     pipeline.sink(FileSink(str(tmp_path / "out")))(reading)
-    with pytest.raises(PipelineFailed, match=r"(?s)stage numbers.*OSError: the catalogue is away"):
+    with pytest.raises(
+        PipelineFailed, match=r"(?s)stage numbers: its source numbers raised OSError.*OSError: the catalogue is away"
+    ):
         pipeline.run(spark, store=tmp_path / "store")
 
 

@@ -9,6 +9,7 @@ from rekindle.runtime.tracebacks import users_lines
 _TRACEBACK = "Traceback (most recent call last):"
 _JVM = re.compile(r"^(\s+at [\w.$]+[(/]|\s*\.\.\. \d+ more|Caused by: |\d\d/\d\d/\d\d \d\d:\d\d:\d\d )")
 _PIPELINE_ERROR = re.compile(r"^rekindle\.pipeline\.[\w.]*Error: ", re.MULTILINE)
+_FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)', re.MULTILINE)
 _MOST_LINES = 30
 
 
@@ -48,9 +49,15 @@ def _last_traceback(text: str) -> int | None:
     return found
 
 
-def is_pipeline_error(text: str) -> bool:
-    """Whether this traceback says that the pipeline itself is wrong (exit code 2)."""
-    return _PIPELINE_ERROR.search(text) is not None
+def pipeline_error(text: str) -> str | None:
+    """What a traceback of the user's own frames says is wrong with the pipeline itself (exit code 2), and on which
+    line; None where it says something else."""
+    error = _PIPELINE_ERROR.search(text)
+    if error is None:
+        return None
+    frames = list(_FRAME.finditer(text, 0, error.start()))
+    where = f"{frames[-1]['file']} line {frames[-1]['line']}: " if frames else ""
+    return where + text[error.end() :].rstrip()
 
 
 def _cut(lines: list[str]) -> str:

@@ -167,8 +167,9 @@ class Supervisor:
         if error is not None:
             return self._ended(decision.code, failure.from_record(error))
         words = failure.from_logs(_read(self._file("err")), _read(self._file("log")))
-        if decision.code == FAILED and failure.is_pipeline_error(words):
-            return self._ended(USAGE, words)
+        wrong = failure.pipeline_error(words)
+        if decision.code == FAILED and wrong is not None:
+            return self._ended(USAGE, wrong)
         return self._ended(decision.code, f"{decision.reason}\n{words}".rstrip())
 
     def _ended(self, code: int, message: str) -> Outcome:

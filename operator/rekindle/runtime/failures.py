@@ -239,8 +239,8 @@ def _headline(text: str) -> str:
     return re.sub(r"^(org|java|scala|py4j)\.[\w.$]+: ", "", first)[:_MOST_HEADLINE]
 
 
-def user_error(stage: str, error: BaseException) -> PipelineFailed:
-    """An exception of the user's stage function, with the user's frames only."""
+def user_error(stage: str, error: BaseException, source: str | None = None) -> PipelineFailed:
+    """An exception of the user's stage function, or of the source that the stage reads, with the user's frames only."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_users_file(frame.filename)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
@@ -249,9 +249,10 @@ def user_error(stage: str, error: BaseException) -> PipelineFailed:
     except Exception as unsayable:  # its __str__ is the user's too
         message = f"(its message cannot be made: {type(unsayable).__name__})"
     lines.append(f"{type(error).__name__}: {message}")
+    whose, what = ("its function", "the stage") if source is None else (f"its source {source}", "it, or its options")
     return PipelineFailed(
-        f"stage {stage}: its function raised {type(error).__name__}",
-        remedy="mend the stage; the next run goes on from what is stored",
+        f"stage {stage}: {whose} raised {type(error).__name__}",
+        remedy=f"mend {what}; the next run goes on from what is stored",
         stage=stage,
         traceback="".join(lines),
     )

@@ -112,6 +112,7 @@ class _Source:
     """A source in this driver.
 
     Attributes:
+        name: of its class or function.
         durable: subtasks of which the journal has what they read.
         generations: [subtask -> the newest that has registered]
         begun: [subtask -> the one whose attempts read]
@@ -121,6 +122,7 @@ class _Source:
     """
 
     stage: str
+    name: str
     id: str
     opened: OpenedSource
     coordinator: SourceCoordinator[SourceSplit]
@@ -226,7 +228,7 @@ class SourceReads:
             settled={subtask: [SourceSplit(number) for number in numbers] for subtask, numbers in settled.items()},
             admit=_Admission(len(opened.splits), taken),
         )
-        source = _Source(stage.name, which, opened, coordinator, set(settled))
+        source = _Source(stage.name, read.name, which, opened, coordinator, set(settled))
         _check_complete(source)
         with self._own:
             self._sources[stage.name] = source
@@ -348,7 +350,7 @@ class SourceReads:
         try:
             yield
         except Exception as error:
-            self._fail(user_error(source.stage, error))
+            self._fail(user_error(source.stage, error, source.name))
             raise Refused(f"the enumerator of {source.stage} has failed") from error
 
     def _fail(self, failure: PipelineFailed) -> None:

@@ -114,7 +114,8 @@ class StageRun:
             except RekindleError as error:
                 self.raised = self.error = error
             except BaseException as error:  # SystemExit among them
-                self.raised, self.error = error, user_error(self.stage.name, error)
+                source = None if self.stage.source is None else self.stage.source.name
+                self.raised, self.error = error, user_error(self.stage.name, error, source)
             finally:
                 self.wake()
 

@@ -1,6 +1,6 @@
 """A failed driver on one screen: the user's own lines, no wall of frames."""
 
-from rekindle.local.failure import from_logs, from_record, is_pipeline_error
+from rekindle.local.failure import from_logs, from_record, pipeline_error
 
 OWN = """\
 Traceback (most recent call last):
@@ -102,6 +102,13 @@ def test_a_structured_error_says_where_what_and_the_remedy():
     assert from_record({"message": "stage delays: no", "stage": "delays"}) == "stage delays: no"
 
 
+def test_of_a_pipeline_error_its_words_are_shown_and_the_user_s_line():
+    frame = '  File "/home/u/main.py", line {}, in <module>\n    pipeline.read()\n'
+    said = "Traceback (most recent call last):\n{}rekindle.pipeline.errors.PipelineError: no input y\n-> name one\n"
+    shown = pipeline_error(said.format(frame.format(3) + frame.format(18)))
+    assert shown == "/home/u/main.py line 18: no input y\n-> name one"
+    assert pipeline_error(said.format("")) == "no input y\n-> name one"
+
+
 def test_a_pipeline_error_is_known_by_its_class():
-    assert is_pipeline_error("Traceback\nrekindle.pipeline.errors.PipelineError: stage x: no input y")
-    assert not is_pipeline_error("Traceback\nValueError: rekindle.pipeline.errors.PipelineError: quoted")
+    assert pipeline_error("Traceback\nValueError: rekindle.pipeline.errors.PipelineError: quoted") is None
