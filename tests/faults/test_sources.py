@@ -13,10 +13,10 @@ ROWS = 10
 
 
 def ticks(
-    folder: Path, splits: int, seconds: float, long: float, how: str, speculation: str = "baselineLowerBound: 5s"
+    folder: Path, splits: int, seconds: float, long: float, *how: str, speculation: str = "baselineLowerBound: 5s"
 ):
     """Four subtasks on three nodes: the last finds what is left."""
-    return Application(folder, PROGRAM, "4", str(splits), str(seconds), str(long), how, speculation=speculation)
+    return Application(folder, PROGRAM, "4", str(splits), str(seconds), str(long), *how, speculation=speculation)
 
 
 def is_right(application: Application, splits: int) -> bool:
@@ -38,9 +38,13 @@ def test_an_executor_and_a_driver_that_are_killed_cost_what_was_being_read(tmp_p
 
 @pytest.mark.requirement("S4-1", "S4-4", "S4-17", "S4-18")
 def test_a_slow_node_is_blocked_and_a_copy_reads_the_same_splits_elsewhere(tmp_path):
-    application = ticks(tmp_path, 20, 1.5, 1.5, "burn", "baselineLowerBound: 3s")
-    outcome = application.run("slow-node:node=1,factor=0.05@stage=ticks", options=("--hold-cores", "0.6"))
+    """Each node has a reader that holds a split when one of them is made slow, however long their start has taken."""
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    application = ticks(tmp_path, 10, 2.0, 2.0, "burn", str(meeting), speculation="baselineLowerBound: 3s")
+    slow = f"slow-node:node=1,factor=0.05@file={meeting}/fault"
+    outcome = application.run(slow, options=("--hold-cores", "0.6"))
     assert outcome.code == 0, outcome.err
-    assert is_right(application, 20)
+    assert is_right(application, 10)
     assert {block["node"] for block in outcome.report["blocks"]} == {"127.0.0.2"}, outcome.err
     assert outcome.stage("ticks")["speculativeLaunched"] >= 1, outcome.err

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from os.path import isabs
 
 from rekindle.api.model import nearest
 from rekindle.api.quantities import parse_duration
@@ -35,11 +36,13 @@ class Trigger:
         stage: this stage has started.
         fraction: this share of its partitions, or of all partitions, is finished.
         time: so many seconds have passed since the first driver's start.
+        file: this file is there; a program makes it.
     """
 
     stage: str | None = None
     fraction: float | None = None
     time: float | None = None
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ USAGE = """\
     stage              this stage has started
     fraction           this share of the stage's partitions is finished, or of all without a stage
     time               seconds since the driver's start
+    file               this file is there: your program makes it, and it is removed once the fault is done
   examples:
     --chaos slow-node:node=1,factor=0.1@stage=delays
     --chaos hang-executor:duration=30s@stage=delays,fraction=0.5 --chaos kill-driver@time=20
@@ -116,6 +120,12 @@ def _seconds(text: str) -> float:
         raise ValueError("is not a duration; write seconds or such as 500ms, 1min") from None
 
 
+def _absolute(text: str) -> str:
+    if not isabs(text):
+        raise ValueError("is no absolute path")
+    return text
+
+
 _Converter = Callable[[str], object]
 
 _VALUES: Mapping[str, _Converter] = {
@@ -126,7 +136,7 @@ _VALUES: Mapping[str, _Converter] = {
     "partition": _index,
     "volume": _index,
 }
-_WHEN: Mapping[str, _Converter] = {"stage": str, "fraction": _share, "time": _seconds}
+_WHEN: Mapping[str, _Converter] = {"stage": str, "fraction": _share, "time": _seconds, "file": _absolute}
 
 _ALLOWED: Mapping[FaultKind, tuple[str, ...]] = {
     FaultKind.SLOW_NODE: ("node", "factor", "duration"),

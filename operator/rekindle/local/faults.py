@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from rekindle.api.model import nearest
@@ -33,6 +34,8 @@ def is_due(fault: Fault, progress: Progress, seconds: float) -> bool:
     """Whether a fault's trigger is reached, `seconds` after the first driver's start."""
     trigger = fault.trigger
     if trigger.time is not None and seconds < trigger.time:
+        return False
+    if trigger.file is not None and not Path(trigger.file).exists():
         return False
     if trigger.stage is not None:
         stage = progress.stage(trigger.stage)
@@ -79,6 +82,7 @@ class Chaos:
                 if what is not None:
                     self._pending.remove(fault)
                     self._tell(now, fault, what)
+                    self._answer(fault)
 
     @property
     def missed(self) -> list[str]:
@@ -134,6 +138,12 @@ class Chaos:
     def _tell(self, now: float, fault: Fault, what: str) -> None:
         self.done.append(Done(now, fault.text, what))
         self._say(f"chaos: {what}")
+
+    def _answer(self, fault: Fault) -> None:
+        """Remove the file that has asked for a fault, once nothing else waits for it."""
+        asked = fault.trigger.file
+        if asked is not None and asked not in [other.trigger.file for other in self._pending]:
+            Path(asked).unlink(missing_ok=True)
 
     def _check_stages(self) -> None:
         """Say once, when the stages are known, which faults name none of them."""

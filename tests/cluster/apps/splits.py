@@ -2,7 +2,10 @@
 task has read it first, and the report, as JSON.
 
 Arguments: subtasks; splits; seconds that each takes, and that split 0 takes; how: "sleep" (wherever it runs) or "burn"
-(CPU, so that it takes longer on a slow node); a folder of the driver for the sink.
+(CPU, so that it takes longer on a slow node); possibly a folder; a folder of the driver for the sink.
+
+With that folder three tasks must have a split before any is read, and then a fault happens: it is asked for by the file
+`fault` in there, and done when that is removed.
 """
 
 import hashlib
@@ -10,6 +13,7 @@ import json
 import random
 import sys
 import time
+from pathlib import Path
 
 import pyarrow.parquet as pq
 from pyspark import TaskContext
@@ -20,7 +24,7 @@ import rekindle
 from rekindle.pipeline import FileSink, Pipeline
 
 subtasks, splits = int(sys.argv[1]), int(sys.argv[2])
-seconds, long, how, out = float(sys.argv[3]), float(sys.argv[4]), sys.argv[5], sys.argv[6]
+seconds, long, how, (*meeting, out) = float(sys.argv[3]), float(sys.argv[4]), sys.argv[5], sys.argv[6:]
 rows = 10
 
 
@@ -35,7 +39,9 @@ class Ticks(DataSource):
         return "n BIGINT, split BIGINT, task BIGINT"
 
     def reader(self, schema):
-        return TicksReader({key: self.options[key] for key in ("splits", "rows", "seconds", "long", "how")})
+        return TicksReader(
+            {key: self.options.get(key) for key in ("splits", "rows", "seconds", "long", "how", "meeting")}
+        )
 
 
 class TicksReader(DataSourceReader):
@@ -48,11 +54,38 @@ class TicksReader(DataSourceReader):
         return found
 
     def read(self, partition):
+        if self.options["meeting"] is not None:
+            self.meet(Path(self.options["meeting"]))
         self.work(float(self.options["long" if partition.value == 0 else "seconds"]))
         context, count = TaskContext.get(), int(self.options["rows"])
         assert context is not None
         for n in range(count):
             yield count * partition.value + n, partition.value, context.taskAttemptId()
+
+    def meet(self, folder):
+        context = TaskContext.get()
+        assert context is not None
+        (folder / f"here-{context.taskAttemptId()}").touch()
+        if self.is_first(folder):
+            self.wait_until(lambda: len(list(folder.glob("here-*"))) >= 3)
+            (folder / "fault").touch()
+            self.wait_until(lambda: not (folder / "fault").exists())
+            (folder / "go").touch()
+        self.wait_until((folder / "go").exists)
+
+    def is_first(self, folder):
+        try:
+            (folder / "first").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def wait_until(self, holds):
+        end = time.monotonic() + 120
+        while not holds():
+            if time.monotonic() > end:
+                raise TimeoutError("waited for the other tasks, or for the fault")
+            time.sleep(0.05)
 
     def work(self, seconds):
         if self.options["how"] == "sleep":
@@ -64,6 +97,7 @@ class TicksReader(DataSourceReader):
 
 pipeline = Pipeline("splits")
 options = {"splits": splits, "rows": rows, "seconds": seconds, "long": long, "how": how}
+options |= {"meeting": meeting[0]} if meeting else {}
 pipeline.read("ticks", Ticks, options=options, partitions=subtasks)
 
 

@@ -29,6 +29,7 @@ from rekindle.local.chaos import ChaosError, Fault, FaultKind, Trigger, check_fa
         ),
         ("kill-driver@time=20", {"kind": FaultKind.KILL_DRIVER, "trigger": Trigger(time=20.0)}),
         ("kill-driver@fraction=0.25", {"kind": FaultKind.KILL_DRIVER, "trigger": Trigger(fraction=0.25)}),
+        ("kill-driver@file=/tmp/now", {"kind": FaultKind.KILL_DRIVER, "trigger": Trigger(file="/tmp/now")}),
         ("kill-node:duration=5", {"kind": FaultKind.KILL_NODE, "duration": 5.0}),
         (
             "lose-partition:stage=flights,partition=3@stage=delays",
@@ -65,7 +66,8 @@ def test_an_item_is_a_fault_and_when(text, fault):
         ("lose-partition:partition=1", "lose-partition needs a stage, such as lose-partition:stage=flights"),
         ("lose-partition:stage=a,partition=-1", "partition: '-1' is not a number from 0"),
         ("kill-driver@", "nothing after the @"),
-        ("kill-driver@20", "unknown name '20'; after @ there can be stage, fraction, time"),
+        ("kill-driver@20", "unknown name '20'; after @ there can be stage, fraction, time, file"),
+        ("kill-driver@file=now", "file: 'now' is no absolute path"),
         ("kill-driver@time=soon", "time: 'soon' is not a duration"),
         ("kill-driver@fraction=half", "fraction: 'half' is not between 0 and 1"),
     ],

@@ -98,6 +98,19 @@ def test_without_a_trigger_the_first_stage_is_waited_for(progress):
     assert is_due(fault, progress, 0.0)
 
 
+def test_a_program_asks_for_a_fault_by_a_file_and_sees_when_all_that_it_asked_for_is_done(progress, tmp_path):
+    asked, node = tmp_path / "now", FakeNode("127.0.0.2", executors=0)
+    texts = (f"kill-driver@file={asked}", f"kill-executor@file={asked}", "slow-node@time=1000")
+    world = World(progress, tmp_path, *texts, nodes=(node,)).at(0)
+    assert world.driver.killed == 0
+    asked.touch()
+    world.at(1).at(2)
+    assert (world.driver.killed, asked.exists()) == (1, True)
+    node.executors = 1
+    world.at(3)
+    assert (node.did[-1], asked.exists()) == (("kill_executors",), False)
+
+
 def test_the_driver_is_killed_once(progress, tmp_path):
     world = World(progress, tmp_path, "kill-driver@time=5").at(0).at(5).at(6)
     assert world.driver.killed == 1
