@@ -14,7 +14,7 @@ import json
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,6 +41,7 @@ class SourceSpec:
         reader: the user's reader, pickled.
         splits: how many there are, for messages.
         patience: seconds for which a driver that does not answer is asked again.
+        secrets: options that the reader is given before it reads, as they are not stored with it.
     """
 
     address: tuple[str, int]
@@ -51,6 +52,7 @@ class SourceSpec:
     reader: bytes
     splits: int
     patience: float
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class SplitsRefused(Exception):
@@ -100,6 +102,8 @@ class _SubtaskReader(DataSourceReader):
         if generation is None:
             generation = version_of(context.getLocalProperty(VERSIONS_PROPERTY), subtask)
         reader: Any = cloudpickle.loads(self._spec.reader)
+        if self._spec.secrets:
+            reader = reader.with_secrets(self._spec.secrets)
         client = SplitClient(self._spec, subtask, generation)
         said = "finished"
         try:
