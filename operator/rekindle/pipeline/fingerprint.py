@@ -5,9 +5,10 @@ are not mixed with results of the old code. The digest covers the stage's name, 
 sink, and its function: byte code and constants, default values, captured variables, plain values of the
 module (strings, numbers, dates, schemas; dataclasses, namespaces and partials of such), the program's arguments where
 it names `sys.argv`, and the functions and classes of the same module that it names, and
-those that they name; of a DataSource its class, with what that names, its options and schema. It covers stages computed
-inside it (pipelined) or beside it (cached), for their results are not stored. It does not cover line numbers, comments,
-the text of docstrings, other modules, or anything with an address in memory.
+those that they name; of a DataSource its class, with what that names, its schema and options, but not those
+that it calls secret. It covers stages computed inside it (pipelined) or beside it (cached), for their results
+are not stored. It does not cover line numbers, comments, the text of docstrings, other modules, or anything
+with an address in memory.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _open_options(sink: DataSourceSink) -> str:
 
 
 def _source(source: DataSourceRead) -> Iterator[str]:
-    yield f"options {sorted(source.options.items())} schema {source.schema!r}"
+    options = sorted(one for one in source.options.items() if one[0] not in source.secrets)
+    yield f"options {options} schema {source.schema!r}"
     if source.reads is not None:
         yield f"splits {source.splits}"
         yield from _Walk().whole(source.reads)

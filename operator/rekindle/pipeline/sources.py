@@ -2,7 +2,8 @@
 
 A source may say more than Spark asks of it. A class with a method `split_assigner(splits)` hands out its splits in an
 order of its own; one with `split_enumerator(context, splits)` decides who reads what, and may talk with its readers.
-Splits whose partition has an attribute `hosts` are read there rather than elsewhere, where that can be chosen.
+Splits whose partition has an attribute `hosts` are read there rather than elsewhere, where that can be chosen. A class
+with `secret_options` names options that are not stored; its reader has a method `with_secrets(options)`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,12 @@ class DataSourceRead:
             return str(self.source.name())
         except Exception:  # the user's own
             return str(getattr(self.source, "__name__", self.source))
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """The options that the class calls secret: they go to executors, and are neither stored nor compared."""
+        names = {str(name).lower() for name in getattr(self.source, "secret_options", ())}
+        return {name: value for name, value in self.options.items() if name.lower() in names}
 
     def data_source(self) -> Any:
         """The class."""

@@ -131,7 +131,20 @@ def _planned(stage: str, read: DataSourceRead) -> OpenedSource:
             remedy="a split says where its rows are to be found; it does not hold them",
             stage=stage,
         )
-    return OpenedSource(schema.json(), pickled(stage, "its reader", reader), sealed)
+    return OpenedSource(schema.json(), pickled(stage, "its reader", _without_secrets(stage, read, reader)), sealed)
+
+
+def _without_secrets(stage: str, read: DataSourceRead, reader: Any) -> Any:
+    """The reader as it may be stored. A source says which options are secret, and its reader is given them later."""
+    if not getattr(read.source, "secret_options", ()):
+        return reader
+    if not callable(getattr(reader, "with_secrets", None)):
+        raise PipelineMisuse(
+            f"stage {stage}: {read.name} has secret_options, and its reader has no method with_secrets(options)",
+            remedy="return a reader that has those options, of the ones given, and no others that are secret",
+            stage=stage,
+        )
+    return reader.with_secrets({})
 
 
 def _schema(stage: str, read: DataSourceRead, said: Any) -> StructType:

@@ -197,6 +197,7 @@ class SourceReads:
             reader=source.opened.reader,
             splits=len(source.opened.splits),
             patience=self._listening.patience,
+            secrets=stage.source.secrets if stage.source else {},
         )
         return spec, source.opened.schema
 

@@ -14,7 +14,7 @@ import json
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +44,7 @@ class SourceSpec:
         reader: the user's reader, pickled.
         splits: how many there are, for messages.
         patience: seconds for which a driver that does not answer is asked again.
+        secrets: options that the reader is given before it reads, as they are not stored with it.
     """
 
     address: tuple[str, int]
@@ -54,6 +55,7 @@ class SourceSpec:
     reader: bytes
     splits: int
     patience: float
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class SplitsRefused(Exception):
@@ -103,6 +105,8 @@ class _SubtaskReader(DataSourceReader):
         if generation is None:
             generation = version_of(context.getLocalProperty(VERSIONS_PROPERTY), subtask)
         reader: Any = cloudpickle.loads(self._spec.reader)
+        if self._spec.secrets:
+            reader = reader.with_secrets(self._spec.secrets)
         client = SplitClient(self._spec, subtask, generation, context.taskAttemptId())
         said = FINISHED
         try:
