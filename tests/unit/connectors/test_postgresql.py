@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
+import os
+import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
@@ -244,6 +246,23 @@ def test_a_staging_table_that_is_gone_or_changed_is_not_committed(db):
     assert staged(db) == [messages[0].table]
 
 
+def test_a_restart_of_the_server_keeps_what_is_staged_and_a_crash_is_told(db):
+    made = writer(db)
+    messages = [write(made, 1)]
+    db.stop()
+    db.start()
+    writer(db).commit(messages)
+    made = writer(db, 2)
+    messages = [write(made, 2)]
+    db.execute("CHECKPOINT")
+    os.kill(int((db.folder / "data" / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+    db.stop()
+    db.start()
+    with pytest.raises(ValueError, match=r"has 0 rows, and its task has written 1: .*a crash of the server.*rerun out"):
+        writer(db, 2).commit(messages)
+    assert rows(db) == [1]
+
+
 def test_a_commit_that_fails_half_way_changes_nothing(db):
     """The second partition breaks a rule of the table's."""
     db.execute("CREATE TABLE totals (n bigint CHECK (n < 10), word text); INSERT INTO totals VALUES (0, 'old')")
@@ -415,7 +434,12 @@ def test_texts_become_json_and_uuids_and_numbers_become_wider(db):
     db.execute("CREATE TABLE totals (id uuid, doc jsonb, n numeric, at serial, word varchar(3))")
     schema = StructType().add("doc", "string").add("n", "integer").add("id", "string").add("word", "string")
     made = writer(db, schema=schema)
-    one: dict[str, Any] = {"doc": ['{"a":1}'], "n": [7], "id": ["00000000-0000-0000-0000-000000000001"], "word": ["abc"]}
+    one: dict[str, Any] = {
+        "doc": ['{"a":1}'],
+        "n": [7],
+        "id": ["00000000-0000-0000-0000-000000000001"],
+        "word": ["abc"],
+    }
     made.commit([made.write(iter([pyarrow.RecordBatch.from_pydict(one)]))])
     assert db.execute("SELECT id::text, doc->>'a', n::text, at, word FROM totals") == [
         (one["id"][0], "1", "7", 1, "abc")
