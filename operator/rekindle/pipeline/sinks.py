@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import fspath
@@ -74,6 +75,8 @@ WriteMode = Literal["append", "overwrite"]
 _PLACES = ("path", "dbtable", "topic", "table", "collection")
 _SECRET = ("password", "passwd", "secret", "token", "credential", "key")
 """In the names of options that say nothing of the place."""
+_PASSWORD_WITHIN = re.compile(r"(?<=://)([^:/?@]*):[^/?@]*@|\b(password=)(?:'(?:[^'\\]|\\.)*'|[^&;\s]*)", re.IGNORECASE)
+"""In a URL, or in a database's connection string."""
 
 
 class WrittenElsewhere(Sink):
@@ -123,7 +126,11 @@ class WrittenElsewhere(Sink):
         but for secrets."""
         if self.path is not None:
             return _one_spelling(self.path)
-        said = sorted(item for item in self._said.items() if not any(word in item[0] for word in _SECRET))
+        said = sorted(
+            (name, _without_password(value))
+            for name, value in self._said.items()
+            if not any(word in name for word in _SECRET)
+        )
         told = json.dumps([self.format_name, self.table, said])
         return f"spark-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
 
@@ -138,6 +145,10 @@ class WrittenElsewhere(Sink):
 
     def __str__(self) -> str:
         return f"{self.mode} to {self.target}"
+
+
+def _without_password(text: str) -> str:
+    return _PASSWORD_WITHIN.sub(lambda found: f"{found[1]}@" if found[2] is None else found[2], text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,6 +105,26 @@ def test_other_code_or_another_place_has_it_written_again_and_another_password_h
     assert fingerprint(DataSourceSink(Postbox, {"dbtable": "a", "password": "x"}, "overwrite")) != first
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:{password}@db:5432/shop?user=a@b",
+        "jdbc:postgresql://db/shop?user=me&password={password}&ssl=true",
+        "host=db password='{password}' dbname=shop",
+    ],
+    ids=["of a user", "of a query", "of a connection string"],
+)
+def test_a_place_says_nothing_of_a_password_within_its_url(url):
+    def place(password: str, table: str = "a") -> str:
+        return DataSourceSink(Postbox, {"url": url.format(password=password), "table": table}).place
+
+    assert place("x") == place("another%20one")
+    assert place("x", "b") != place("x")
+    others = [url.replace("shop", "bank"), url.replace("me", "you"), url.replace("db", "db2")]
+    places = {DataSourceSink(Postbox, {"url": one.format(password="x"), "table": "a"}).place for one in [url, *others]}
+    assert len(places) == len({url, *others})
+
+
 def writing(sink: Sink) -> Pipeline:
     pipeline = Pipeline("writing")
 
