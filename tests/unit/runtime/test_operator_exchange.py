@@ -42,10 +42,12 @@ class Exchanging:
             seen=0,
             resumed=None,
             first_task_at=None,
+            commits={},
+            graph=SimpleNamespace(stages=()),
             see=lambda event, now: self.answers.append(self.core.see(event)),
         )
         endpoint: Any = SimpleNamespace(request=None, answer=b"")
-        self.state, self.exchange = state, OperatorExchange(state)
+        self.state, self.exchange = state, OperatorExchange(state, dict)
         self.endpoint = self.exchange._endpoint = endpoint
 
     def hear(self, **ends: float) -> dict[str, list[str]]:

@@ -33,10 +33,14 @@ class Driver:
         lease = SimpleNamespace(check_renewed=check)
         journal = SimpleNamespace(check_kept=lambda: None)
         run = SimpleNamespace(lease=lease, identity="run", writer="w", journal=journal)
-        state: Any = SimpleNamespace(open_run=run, scheduler=scheduler, note=lambda *said, **more: None)
+        state: Any = SimpleNamespace(open_run=run, scheduler=scheduler, note=self.note, commits={})
         scheduler.enter_group = lambda group, description: None
         self.state = state
+        self.noted = list[tuple[str, dict[str, Any]]]()
         self.publisher = Publisher(state, lambda: None, self.told.append)
+
+    def note(self, name: str, **more: Any) -> None:
+        self.noted.append((name, more))
 
     def cancel(self, group: str) -> None:
         self.cancelled.append(group)
