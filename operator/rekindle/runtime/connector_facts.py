@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from rekindle.api.connector_report import MOST_KIND, MOST_REASON, CommitState, WireSink, WireSource, WireSplits
-from rekindle.core.events import PartitionOutput
 from rekindle.core.ids import ResultPartitionID
 from rekindle.core.options import SpeculationOptions
 from rekindle.core.split_progress import SplitCounts, SubtaskSplits
@@ -47,7 +46,7 @@ def _source(state: RunState, stage: Stage, counts: SplitCounts, why_not: str | N
         no_more_splits=counts.no_more_splits,
         most=_splits(counts.most),
         fewest=_splits(counts.fewest),
-        records=_records(state, stage) if stage.exchange is ExchangeMode.BLOCKING else None,
+        records=state.core.records(stage.name) if stage.exchange is ExchangeMode.BLOCKING else None,
         concurrent_attempts=why_not is None,
         reason=(why_not or "")[:MOST_REASON],
     )
@@ -55,7 +54,7 @@ def _source(state: RunState, stage: Stage, counts: SplitCounts, why_not: str | N
 
 def _sink(state: RunState, stage: Stage, sink: Sink, why_not: str | None) -> WireSink:
     commit, reason = state.commits.get(stage.name, (CommitState.PENDING, ""))
-    written = sum(1 for _ in _outputs(state, stage))
+    outputs = (state.core.output(ResultPartitionID(stage.name, one)) for one in range(stage.partitions))
     return WireSink(
         name=stage.name,
         kind=type(sink).__name__[:MOST_KIND],
@@ -63,22 +62,12 @@ def _sink(state: RunState, stage: Stage, sink: Sink, why_not: str | None) -> Wir
         concurrent_attempts=why_not is None,
         reason=(why_not or "")[:MOST_REASON],
         partitions=stage.partitions,
-        written=written,
-        records=_records(state, stage),
+        written=sum(output is not None for output in outputs),
+        records=state.core.records(stage.name),
         aborted=state.aborted.of(stage.name),
         commit=commit.value,
         commit_reason=reason[:MOST_REASON],
     )
-
-
-def _records(state: RunState, stage: Stage) -> int:
-    return sum(output.rows for output in _outputs(state, stage))
-
-
-def _outputs(state: RunState, stage: Stage) -> Iterator[PartitionOutput]:
-    """Of the partitions that are there."""
-    found = (state.core.output(ResultPartitionID(stage.name, one)) for one in range(stage.partitions))
-    return (output for output in found if output is not None)
 
 
 def _splits(one: SubtaskSplits) -> WireSplits:

@@ -54,7 +54,7 @@ def test_what_a_newer_one_tells_besides_is_passed_over():
 
 def test_of_very_many_some_are_told_and_there_is_room():
     names = [f"{number:0>253}" for number in range(MOST_CONNECTORS + 1)]
-    long = {"kind": "ö" * 100, "reason": "ö" * 500}
+    long: dict[str, Any] = {"kind": "ö" * 100, "reason": "ö" * 500}
     sources = [WireSource(name=name, subtasks=2, splits=9, **long) for name in names]
     sinks = [WireSink(name=name, partitions=2, commit_reason="ö" * 500, **long) for name in names]
     made = report(sources, sinks)

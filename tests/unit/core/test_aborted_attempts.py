@@ -34,7 +34,10 @@ def test_the_loser_of_a_race_counts_once_though_its_end_is_seen_later():
 
 
 def test_so_do_those_that_failed_or_were_ended():
-    ends = [ev.AttemptFailed(attempt(0), ev.FailureCause(ev.FailureKind.TASK, "x")), ev.AttemptCanceled(attempt(1, 1))]
+    ends: list[ev.Event] = [
+        ev.AttemptFailed(attempt(0), ev.FailureCause(ev.FailureKind.TASK, "x")),
+        ev.AttemptCanceled(attempt(1, 1)),
+    ]
     assert aborted(*deployed(attempt(0), attempt(1, 1)), *ends) == 2
 
 

@@ -17,6 +17,7 @@ from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionAttemptID, ExecutionVertexID
 from rekindle.core.split_progress import SplitCounts, SubtaskSplits
 from rekindle.pipeline import DataSourceSink, FileSink, Pipeline, SparkSink
+from rekindle.pipeline.sinks import Sink
 from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.connector_facts import sink_facts, source_facts
 
@@ -51,10 +52,9 @@ class Table(DataSource):
 def state_of(options: dict[str, str], exchange: str = "blocking", **read: Any) -> Any:
     """A run of two subtasks that read, and three sinks, or one where nothing is stored between."""
     pipeline = Pipeline("ends", default_partitions=2)
-    pipeline.read(
-        "letters", Letters, exchange=exchange, **({"partitions": 2} if exchange == "blocking" else {}), **read
-    )
-    sinks = {
+    partitions = 2 if exchange == "blocking" else None
+    pipeline.read("letters", Letters, exchange=exchange, partitions=partitions, **read)
+    sinks: dict[str, Sink] = {
         "files": FileSink("/out", mode="overwrite"),
         "lake": SparkSink("delta", options={"path": "/lake"}),
         "rows": DataSourceSink(Table),
