@@ -207,6 +207,103 @@ class SpeculationStatus(StatusModel):
     """Why slow tasks cannot be seen; empty where they can."""
 
 
+class SubtaskSplits(StatusModel):
+    """Splits of one subtask of a source."""
+
+    subtask: Count = 0
+    """Which, from 0; of several the first."""
+
+    splits: Count = 0
+    """How many it has been assigned."""
+
+
+class SourceStatus(StatusModel):
+    """A source of a pipeline that is read by splits, as the driver told last. What is counted on it counts since it
+    began."""
+
+    name: str = ""
+    """Its stage."""
+
+    kind: str = ""
+    """What it calls itself."""
+
+    subtasks: Count = 0
+    """Tasks that read it."""
+
+    num_splits: Count = 0
+    """Splits that there are."""
+
+    num_assigned_splits: Count = 0
+    """Splits that subtasks have, read or not."""
+
+    num_finished_splits: Count = 0
+    """Of those, which an attempt has read to the end."""
+
+    num_reread_splits: Count = 0
+    """How often a split was read by another attempt than its first."""
+
+    num_returned_splits: Count = 0
+    """Splits that were given back, as their subtask began anew."""
+
+    registered_readers: Count = 0
+    """Attempts that read now."""
+
+    no_more_splits: Count = 0
+    """Subtasks that were told that they get no more."""
+
+    most: SubtaskSplits | None = None
+    """Who has the most splits."""
+
+    fewest: SubtaskSplits | None = None
+    """Who has the fewest: it is slow, or there is one split for fewer subtasks."""
+
+    num_records_in: Count | None = None
+    """Rows of its partitions that are stored; unset where it is not stored."""
+
+    concurrent_attempts: bool = True
+    """Whether two attempts of a subtask may read at a time."""
+
+    reason: str = ""
+    """Why not."""
+
+
+class SinkStatus(StatusModel):
+    """A sink of a pipeline, as the driver told last."""
+
+    name: str = ""
+    """Its stage."""
+
+    kind: str = ""
+    """FileSink, SparkSink or DataSourceSink."""
+
+    mode: str = ""
+    """What becomes of what is there: error, overwrite or append."""
+
+    concurrent_attempts: bool = False
+    """Whether two attempts may write a partition at a time."""
+
+    reason: str = ""
+    """Why not."""
+
+    num_partitions: Count = 0
+    """Partitions that it has."""
+
+    num_written_partitions: Count = 0
+    """Partitions that are complete."""
+
+    num_records_send: Count = 0
+    """Rows of those."""
+
+    num_aborted_attempts: Count = 0
+    """Attempts that have made no partition: losers of a race, those that failed, and those that were cut off."""
+
+    commit: str = ""
+    """How far its result is from being seen: Pending, Committing, Committed, Refused, Failed or Unknown."""
+
+    commit_reason: str = ""
+    """Why it was refused, or has failed."""
+
+
 class StageStatus(StatusModel):
     """A stage of a pipeline that runs, or the shuffle before it (`<stage>.map`)."""
 
@@ -355,6 +452,12 @@ class ApplicationStatus(StatusModel):
 
     recovery: RecoveryStatus = Field(default_factory=RecoveryStatus)
     """Of a pipeline: its results, and its last recovery."""
+
+    sources: list[SourceStatus] = Field(default_factory=list)
+    """Of a pipeline: its sources that are read by splits; at most fifty."""
+
+    sinks: list[SinkStatus] = Field(default_factory=list)
+    """Of a pipeline: its sinks; at most fifty."""
 
     conditions: list[Condition] = Field(default_factory=list)
     """Accepted, DriverRunning, Succeeded, Recovering, StorageReady."""

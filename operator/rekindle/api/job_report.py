@@ -5,12 +5,13 @@ told in groups that are alike, as ranges: a stage of 100,000 that has run to its
 what arrives is a job that can be planned with in a second, or is refused.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Annotated, Self
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
+from rekindle.api.connector_report import MOST_CONNECTORS, WireSink, WireSource
 from rekindle.api.quantities import YEAR
 from rekindle.api.wire import Wire
 from rekindle.core.inventory import Alike, Group, JobInventory, Reached
@@ -99,6 +100,8 @@ class JobReport(Wire):
     edges: Annotated[tuple[WireEdge, ...], Field(max_length=_MOST_EDGES, strict=False)] = ()
     released: Annotated[tuple[_Name, ...], Field(max_length=_MOST_VERTICES, strict=False)] = ()
     recovery: WireRecovery | None = None
+    sources: Annotated[tuple[WireSource, ...], Field(max_length=MOST_CONNECTORS, strict=False)] = ()
+    sinks: Annotated[tuple[WireSink, ...], Field(max_length=MOST_CONNECTORS, strict=False)] = ()
 
     @model_validator(mode="after")
     def _is_a_job(self) -> Self:
@@ -118,6 +121,12 @@ class JobReport(Wire):
             check_ranges(restart.vertex, sizes.get(restart.vertex, 0), restart.subtasks)
         if len({one.vertex for one in again}) < len(again) or not sizes.keys() >= set(self.released):
             raise ValueError("recovery.restart or released: a vertex twice, or one that is not of the job")
+        for what, names in (
+            ("sources", [one.name for one in self.sources]),
+            ("sinks", [one.name for one in self.sinks]),
+        ):
+            if len(set(names)) < len(names):
+                raise ValueError(f"{what}: a name twice")
         if (pieces := _pieces(self.inventory()) + sum(len(one.subtasks) for one in again)) > MOST_RANGES:
             raise ValueError(f"{pieces} ranges, which is more than {MOST_RANGES}")
         return self
@@ -157,6 +166,8 @@ def job_report(
     seconds: Mapping[str, float],
     recovery: RecoveryPlan | None = None,
     first_task_at: float | None = None,
+    sources: Sequence[WireSource] = (),
+    sinks: Sequence[WireSink] = (),
 ) -> JobReport | None:
     """The report of a job; None where it would be too long.
 
@@ -164,6 +175,7 @@ def job_report(
         seconds: of one subtask, by job vertex.
         recovery: what this driver did about the loss of the one before.
         first_task_at: when its first task began, epoch seconds.
+        sources, sinks: as many of them as are told of, by name.
     """
     try:
         return JobReport(
@@ -190,6 +202,8 @@ def job_report(
             ),
             released=tuple(sorted(inventory.released)),
             recovery=_wire_recovery(recovery, first_task_at) if recovery is not None else None,
+            sources=tuple(sources[:MOST_CONNECTORS]),
+            sinks=tuple(sinks[:MOST_CONNECTORS]),
         )
     except ValidationError:
         return None

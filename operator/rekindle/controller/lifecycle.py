@@ -28,6 +28,7 @@ from rekindle.controller.recovery.job_facts import with_facts
 from rekindle.controller.recovery.recovering import end_recovery
 from rekindle.controller.recovery.volumes import drop_store, with_volumes
 from rekindle.controller.restarts import longest_wait
+from rekindle.controller.sink_events import saying_sinks
 from rekindle.controller.status import enter, says_the_same, with_condition, with_driver
 
 State = ApplicationState
@@ -57,7 +58,7 @@ def _decided(view: View) -> Decision:
     state = status.application_state.state
     if state in (State.SUBMITTED, State.RUNNING):
         status = _with_facts(view, status)
-    decision = with_volumes(view, _STEPS[state](view, status))
+    decision = saying_sinks(view.status.sinks, with_volumes(view, _STEPS[state](view, status)))
     return _without_strays(view, decision)
 
 
@@ -200,6 +201,7 @@ def _with_facts(view: View, status: ApplicationStatus) -> ApplicationStatus:
         update["speculation"] = view.speculation
     if view.job is not None:
         update["recovery"] = with_facts(status.recovery, view.job, view.volumes)
+        update |= {"sources": list(view.job.sources), "sinks": list(view.job.sinks)}
     return status.model_copy(update=update)
 
 

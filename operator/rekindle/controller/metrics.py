@@ -7,6 +7,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from rekindle.api.application_status import RecoverySummary, SpeculationStatus
+from rekindle.controller.connector_metrics import ConnectorMetrics
+from rekindle.controller.recovery.job_facts import JobFacts
 from rekindle.controller.resources import Key
 
 Tally = Callable[[], Mapping[tuple[str, str], int]]
@@ -61,6 +63,8 @@ class Metrics:
         self._speculation = _Speculation()
         self.registry.register(self._applications)
         self.registry.register(self._speculation)
+        self._connectors = ConnectorMetrics()
+        self.registry.register(self._connectors)
         self.transitions = Counter(
             "rekindle_application_transitions",
             "Changes of state: the state entered and why.",
@@ -135,9 +139,11 @@ class Metrics:
         tally: Tally = dict,
         queue_depth: Callable[[], float] = lambda: 0,
         speculation: Callable[[], Mapping[Key, SpeculationStatus]] = dict,
+        jobs: Callable[[], Mapping[Key, JobFacts]] = dict,
     ) -> None:
         """Ask these at each scrape; without arguments: there is nothing to count any more."""
         self._speculation.facts = speculation
+        self._connectors.jobs = jobs
         self._applications.tally = tally
         self._queue_depth.set_function(queue_depth)
 

@@ -117,7 +117,7 @@ class Term:
     async def run(self) -> None:
         """Until cancelled, or until a part of it fails."""
         speculation = self._speculation.facts if self._speculation is not None else {}
-        self._metrics.watch(self._tally, lambda: len(self._queue), lambda: speculation)
+        self._metrics.watch(self._tally, lambda: len(self._queue), lambda: speculation, self._jobs.all)
         try:
             await self._work()
         finally:  # another operator counts now

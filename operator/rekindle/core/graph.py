@@ -195,6 +195,12 @@ class ExecutionGraph:
         """What was written; None when there is nothing to be read, not yet or not any more."""
         return self._state.partitions.output(partition)
 
+    def records(self, vertex: str) -> int:
+        """Rows of the result partitions of a job vertex, also of those that were released since they were made."""
+        content = self._state.partitions.content
+        subtasks = range(self._state.vertices[vertex].parallelism)
+        return sum(one.rows for one in (content(vertex, subtask) for subtask in subtasks) if one is not None)
+
     def blocked_nodes(self, now: float) -> dict[str, BlockedNode]:
         """The blocks in force at `now`."""
         return self._state.blocklist.at(now)

@@ -28,6 +28,10 @@ class SplitAssignmentTracker(Generic[S]):
         """The splits of a subtask, in the order of their assignment."""
         return tuple(self._assigned.get(subtask, ()))
 
+    def count(self, subtask: int) -> int:
+        """How many splits a subtask has."""
+        return len(self._assigned.get(subtask, ()))
+
     def is_complete(self, subtask: int) -> bool:
         """Whether it has been said that the subtask gets no more."""
         return subtask in self._complete

@@ -34,11 +34,11 @@ def why_not_speculated(graph: PipelineGraph, stage: Stage, options: SpeculationO
 def may_read_twice(stage: Stage, options: SpeculationOptions) -> bool:
     """Whether two attempts may read from a source at the same time: nobody has said that they must not. It keeps those
     apart which Spark starts by itself too."""
-    return _why_not_read_twice(stage, options) is None
+    return why_not_read_twice(stage, options) is None
 
 
 def _why_not(stage: Stage, options: SpeculationOptions) -> str | None:
-    if reason := _why_not_read_twice(stage, options):
+    if reason := why_not_read_twice(stage, options):
         return reason
     if stage.sink and not options.sink_enabled:
         return "it is a sink and speculation.sinkEnabled is false"
@@ -53,7 +53,8 @@ def _how_to_support(sink: Sink) -> str:
     return ": its class does not say supports_concurrent_execution_attempts = True" if is_declared else ""
 
 
-def _why_not_read_twice(stage: Stage, options: SpeculationOptions) -> str | None:
+def why_not_read_twice(stage: Stage, options: SpeculationOptions) -> str | None:
+    """Why no two attempts may read from a source at the same time; None where they may."""
     if not stage.speculation:
         return "the stage says speculation=False"
     if stage.source is not None and stage.source.side_effects:

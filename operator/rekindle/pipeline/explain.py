@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rekindle.pipeline.connectors_told import HEADER, connector_rows
 from rekindle.pipeline.distribution import Pointwise
 from rekindle.pipeline.eligibility import refuse_streaming, why_not_speculated
 from rekindle.pipeline.exchange import ExchangeMode
@@ -31,6 +32,7 @@ def explain(graph: PipelineGraph, speculation: SpeculationOptions, missing_lever
     sections = [
         [_title(graph)],
         ["Stages", *_table(["stage", "reads", "result", "exchange", ""], rows)],
+        ["Sources and sinks", *_table(HEADER, list(connector_rows(graph, speculation)))],
         ["Regions (what restarts together)", *(f"- {line}" for line in _regions(graph))],
         ["Speculation", *_speculation(graph, speculation)],
         ["Missing settings of the session", *(levers or ["none"])],

@@ -33,6 +33,7 @@ from rekindle.pipeline.stage import Stage
 from rekindle.pipeline.translation import to_job_graph
 from rekindle.runtime.acting import Actor
 from rekindle.runtime.action_records import told
+from rekindle.runtime.connector_facts import sink_facts
 from rekindle.runtime.driving import StageDriver
 from rekindle.runtime.errors import BEGIN_ANEW, PipelineFailed, RekindleError, StoreFull, StoreRefused
 from rekindle.runtime.held_outputs import HeldMapOutputs
@@ -100,7 +101,7 @@ class JobMaster:
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
         self._held_outputs = HeldMapOutputs(self.state)
-        self._exchange = OperatorExchange(self.state)
+        self._exchange = OperatorExchange(self.state, self._sources.counts)
         self._driver = StageDriver(self.state, self._observer)
         self._attempt = facts.drivers + 1  # of this run, whoever started them
         self._detector = _detector(options, lambda: self._sources.times(self.state.bindings.attempt_of_task))
@@ -144,6 +145,7 @@ class JobMaster:
         facts, answered = self.state.open_run.facts, list[act.Action]()
         for event, then in facts.events:
             answer = self.state.core.handle(event, then)  # what it answered then is done, or void
+            self.state.aborted.see(event)
             answered = [*answered, *answer] if isinstance(event, ev.JobGraphChanged) else []
         for stage in self.state.stored_stages() if facts.has_begun else ():
             self._check_journal_tells_of(stage)
@@ -151,6 +153,16 @@ class JobMaster:
         self.state.records += self.state.open_run.edit  # from here on the pipeline is accepted
         self.state.note("DriverStarted", attempt=self._attempt, writer=self.state.open_run.writer)
         self.state.see(self._options, now)
+        for sink in sink_facts(self.state):
+            self.state.note(
+                "SinkOpened",
+                stage=sink.name,
+                mode=sink.mode,
+                partitions=sink.partitions,
+                concurrent_attempts=sink.concurrent_attempts,
+                reason=sink.reason,
+                sink=sink.kind,
+            )
         if facts.has_begun:
             self._resume(now)
         else:
@@ -232,6 +244,11 @@ class JobMaster:
         if found:
             self.state.when_durable.append(partial(self._sources.settled, found))
 
+    def _note_reads(self) -> None:
+        """How often splits were read again, for the report."""
+        for read in self._sources.read():
+            self.state.note("SourceRead", **asdict(read))
+
     def _detect(self, now: float) -> ev.SlowTasksFound | None:
         """Tell the core which tasks are slow; what it was told."""
         if self._detector is None or time.monotonic() < self._next_check:
@@ -274,6 +291,7 @@ class JobMaster:
         state = self.state
         if isinstance(outcome, act.Fail):
             raise state.last_failure.error if state.last_failure else PipelineFailed(f"it failed: {outcome.cause}")
+        self._note_reads()
         Publisher(state, self._flush, self._exchange.tell).publish_all()
         state.note("RunFinished", stored_bytes=state.stored_bytes())
         self._flush()
@@ -289,6 +307,7 @@ class JobMaster:
         """Leave a last note for readers. The store may be the trouble, so this may fail quietly."""
         name = "RunInterrupted" if isinstance(error, KeyboardInterrupt) else "RunFailed"
         record = error.to_record() if isinstance(error, RekindleError) else {"message": str(error)[:2000]}
+        self._note_reads()
         self.state.note(name, error=record)
         self._flush_quietly()
 

@@ -7,8 +7,9 @@ up against what the core has blocked at each look. Blocks end by themselves wher
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
+from rekindle.api.connector_report import CommitState
 from rekindle.api.job_report import JobReport, job_report, too_large
 from rekindle.api.operator_exchange import (
     MOST_CAUSE,
@@ -20,6 +21,8 @@ from rekindle.api.operator_exchange import (
     wished,
 )
 from rekindle.core import events as ev
+from rekindle.core.split_progress import SplitCounts
+from rekindle.runtime.connector_facts import sink_facts, source_facts
 from rekindle.runtime.exchange_endpoint import ExchangeEndpoint, endpoint_of_environment
 from rekindle.runtime.state import RunState
 
@@ -27,10 +30,10 @@ _REPORT_SECONDS, _REPORT_SHARE = 2.0, 0.02
 
 
 class OperatorExchange:
-    """Of one run. All but the endpoint is of the job master's thread."""
+    """Of one run. All but the endpoint is of the job master's thread. `counts`: how far sources have been read."""
 
-    def __init__(self, state: RunState) -> None:
-        self._state = state
+    def __init__(self, state: RunState, counts: Callable[[], Mapping[str, SplitCounts]]) -> None:
+        self._state, self._counts = state, counts
         self._endpoint: ExchangeEndpoint | None = None
         self._excludes, self._taken_up = False, 0
         self._asked: dict[str, float] = asked_for(event for event, _ in state.open_run.facts.events)
@@ -38,8 +41,9 @@ class OperatorExchange:
         self._told: ExchangeAnswer | None = None
         self._encoded = b""
         self._report: JobReport | None = None
-        self._reported: tuple[int, float | None] = (0, None)
+        self._reported: object = (0, None, {}, {})
         self._report_at = 0.0
+        self._committed: dict[str, tuple[CommitState, str]] = {}
 
     def begin(self) -> None:
         """Serve, if the operator has asked for it. Without it the run is the same, but hears of no blocks."""
@@ -109,21 +113,29 @@ class OperatorExchange:
         self._endpoint.answer = self._encoded
 
     def _job(self) -> JobReport | None:
-        """The job as it is: worked out again where there is something new, and for a small part of the time only."""
-        now_seen = (self._state.seen, self._state.first_task_at)
-        is_due = self._reported != now_seen and time.monotonic() >= self._report_at
-        if is_due and too_large(self._state.core.job_graph) is None:
-            began, core = time.monotonic(), self._state.core
-            self._reported = now_seen
+        """The job as it is: worked out again where there is something new, and for a small part of the time only. What
+        becomes of a sink is told at once: it may be the last that this driver tells."""
+        state, commits = self._state, dict(self._state.commits)
+        is_due = time.monotonic() >= self._report_at or commits != self._committed
+        if not is_due or too_large(state.core.job_graph) is not None:
+            return self._report
+        began, core, counts = time.monotonic(), state.core, self._counts()
+        now_seen = (state.seen, state.first_task_at, counts, commits)
+        is_new = now_seen != self._reported
+        if is_new:
+            self._reported, self._committed = now_seen, commits
             self._report = job_report(
                 core.job_graph,
                 core.inventory(),
                 core.typical_seconds(),
-                self._state.resumed,
-                self._state.first_task_at,
+                state.resumed,
+                state.first_task_at,
+                source_facts(state, counts),
+                sink_facts(state),
             )
-            took = time.monotonic() - began
-            self._report_at = began + max(_REPORT_SECONDS, took / _REPORT_SHARE)
+        took = time.monotonic() - began
+        least = _REPORT_SECONDS if is_new else 0.0
+        self._report_at = began + max(least, took / _REPORT_SHARE)
         return self._report
 
 

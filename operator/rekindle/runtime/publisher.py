@@ -10,10 +10,12 @@ from concurrent.futures import wait
 from functools import partial
 from typing import Any
 
+from rekindle.api.connector_report import CommitState
 from rekindle.pipeline.sinks import DataSourceSink, SparkSink, WrittenElsewhere
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.data_source_sink import abort, commit, digest_of, messages_of
 from rekindle.runtime.deadline import Helper
+from rekindle.runtime.errors import Fenced, PipelineMisuse, RekindleError
 from rekindle.runtime.publication import Publication, WriteFailed, publish_once
 from rekindle.runtime.publish import check_whole, contents_of, publish, sink_of
 from rekindle.runtime.spark_sink import write_by_spark
@@ -38,14 +40,40 @@ class Publisher:
         self._state, self._flush, self._tell = state, flush, tell
 
     def publish_all(self) -> None:
-        """All sinks, in their order. Raises what `publish` and `publish_once` do."""
+        """All sinks, in their order. Raises what `publish` and `publish_once` do, when it has been told why."""
         for stage in self._state.graph.stages:
-            if isinstance(stage.sink, SparkSink):
-                self._by_spark(stage, stage.sink)
-            elif isinstance(stage.sink, DataSourceSink):
-                self._by_writer(stage, stage.sink)
-            else:
-                self._files(stage)
+            if stage.sink is None:
+                continue
+            try:
+                self._publish(stage)
+            except Fenced:  # whoever has taken over tells what becomes of it
+                raise
+            except RekindleError as error:
+                self._not_committed(stage, error)
+                raise
+            self._is(stage, CommitState.COMMITTED)
+
+    def _publish(self, stage: Stage) -> None:
+        if isinstance(stage.sink, SparkSink):
+            self._by_spark(stage, stage.sink)
+        elif isinstance(stage.sink, DataSourceSink):
+            self._by_writer(stage, stage.sink)
+        else:
+            self._files(stage)
+
+    def _is(self, stage: Stage, commit: CommitState, reason: str = "") -> None:
+        """Tell the operator how far a sink is."""
+        self._state.commits[stage.name] = (commit, reason)
+        self._tell(time.time())
+
+    def _not_committed(self, stage: Stage, error: RekindleError) -> None:
+        """Tell everybody why: it was refused where it must not be, or nothing was begun, and has failed otherwise."""
+        begun, _ = self._state.commits.get(stage.name, (CommitState.PENDING, ""))
+        has_failed = begun is CommitState.COMMITTING and not isinstance(error, PipelineMisuse)
+        commit = CommitState.FAILED if has_failed else CommitState.REFUSED
+        log.warning("sink %s: %s: %s", stage.name, commit.value.lower(), error.message)
+        self._state.note("SinkNotCommitted", stage=stage.name, state=commit.value, reason=error.message)
+        self._is(stage, commit, error.message)
 
     def _files(self, stage: Stage) -> None:
         sink, state = sink_of(stage), self._state
@@ -163,4 +191,5 @@ class Publisher:
         """Raises Fenced when another driver has gone on with this run, or has published it."""
         self._state.note("SinkPublishing", stage=stage.name, **what)
         self._flush()
+        self._is(stage, CommitState.COMMITTING)
         self._state.open_run.journal.check_kept()

@@ -9,7 +9,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from rekindle.api.connector_report import CommitState
 from rekindle.core import events as ev
+from rekindle.core.aborted_attempts import AbortedAttempts
 from rekindle.core.ranges import count
 from rekindle.runtime.journal import Record, read_run
 from rekindle.runtime.manifest import combine_digests
@@ -120,21 +122,58 @@ class _Stage:
 
 @dataclass
 class _Source:
-    """A source that is read by splits. `settled`: [subtask -> how many splits it reads, for good]."""
+    """A source that is read by splits. `settled`: [subtask -> how many splits it reads, for good]; `reread` and
+    `returned`: as of `runtime.sources.SourceRead`, of all drivers."""
 
     stage: str
     id: str
     subtasks: int
     splits: int
     settled: dict[int, int] = field(default_factory=dict)
+    reread: int = 0
+    returned: int = 0
 
-    def report(self) -> dict[str, Any]:
+    def report(self, stage: _Stage | None) -> dict[str, Any]:
+        """`stage`: the one that it is, where that is stored."""
         return {
             "stage": self.stage,
             "subtasks": self.subtasks,
             "splits": self.splits,
             "settled": sum(self.settled.values()),
             "most": max(self.settled.values(), default=0),
+            "fewest": min(self.settled.values(), default=0),
+            "noMoreSplits": len(self.settled),
+            "reread": self.reread,
+            "returned": self.returned,
+            "rows": stage.report()["rows"] if stage is not None else None,
+        }
+
+
+@dataclass
+class _Sink:
+    """A sink, as the last driver has opened it; `commit`: how far it is, and `why` no further."""
+
+    stage: str
+    kind: str
+    mode: str
+    partitions: int
+    concurrent_attempts: bool
+    reason: str
+    commit: CommitState = CommitState.PENDING
+    why: str = ""
+
+    def report(self, written: int, aborted: int) -> dict[str, Any]:
+        return {
+            "stage": self.stage,
+            "kind": self.kind,
+            "mode": self.mode,
+            "concurrentAttempts": self.concurrent_attempts,
+            "reason": self.reason,
+            "partitions": self.partitions,
+            "written": written,
+            "aborted": aborted,
+            "state": self.commit.value,
+            "commitReason": self.why,
         }
 
 
@@ -153,6 +192,8 @@ class ReportFold:
         self._slow = 0
         self._error: Any = None
         self._sources: dict[str, _Source] = {}
+        self._sinks: dict[str, _Sink] = {}
+        self._aborted = AbortedAttempts()
         self._lists: dict[str, list[dict[str, Any]]] = {
             "blocks": [],
             "blocksRefused": [],
@@ -173,6 +214,7 @@ class ReportFold:
         elif record["kind"] == "note":
             self._note(record)
             self._source_note(record)
+            self._sink_note(record)
 
     def report(self) -> dict[str, Any]:
         """The report as JSON types."""
@@ -202,10 +244,14 @@ class ReportFold:
                 "storedBytes": sum(one.stored_bytes for one in known),
             },
             **self._lists,
-            "sources": [source.report() for source in self._sources.values()],
+            "sources": [source.report(self.stages.get(name)) for name, source in self._sources.items()],
+            "commits": [self._commit(sink) for name, sink in self._sinks.items() if name in self.stages],
             "stages": stages,
             "error": self._error,
         }
+
+    def _commit(self, sink: _Sink) -> dict[str, Any]:
+        return sink.report(len(self.stages[sink.stage].outputs), self._aborted.of(sink.stage))
 
     def _saved(self) -> dict[float, float]:
         """[moment -> task-seconds of what stayed]: restarts that are told at one moment are one recovery, of which the
@@ -215,6 +261,7 @@ class ReportFold:
     def _event(self, event: ev.Event, now: float) -> None:
         if isinstance(event, ev.SlowTasksFound):
             self._slow = event.num_vertices
+        self._aborted.see(event)
         attempt = getattr(event, "attempt", None)
         stage = self.stages.get(attempt.vertex_id.vertex) if attempt else None
         if attempt is None or stage is None:
@@ -312,9 +359,31 @@ class ReportFold:
         match record:
             case {"note": "SplitsSettled", "stage": stage, "subtask": subtask, "splits": splits}:
                 self._sources[stage].settled[subtask] = count(splits)
+            case {"note": "SourceRead", "stage": stage, "reread": reread, "returned": returned}:
+                self._sources[stage].reread += reread
+                self._sources[stage].returned += returned
             case {"note": "SourceOpened", "stage": stage, "source": source}:
                 if stage not in self._sources or self._sources[stage].id != source:
                     self._sources[stage] = _Source(stage, source, record["subtasks"], record["splits"])
+
+    def _sink_note(self, record: Record) -> None:
+        """Each driver opens its sinks. What was published stays so; what was begun or not committed it does again."""
+        if record["note"] == "SinkOpened":
+            before = self._sinks.get(record["stage"])
+            known = _pick(record, "stage", "mode", "partitions", "concurrent_attempts", "reason")
+            self._sinks[record["stage"]] = sink = _Sink(kind=record["sink"], **known)
+            if before is not None and before.commit is CommitState.COMMITTED:
+                sink.commit = before.commit
+        elif (known_sink := self._sinks.get(record.get("stage", ""))) is not None:
+            match record["note"]:
+                case "SinkPublishing":
+                    known_sink.commit, known_sink.why = CommitState.COMMITTING, ""
+                case "SinkPublished":
+                    known_sink.commit, known_sink.why = CommitState.COMMITTED, ""
+                case "SinkNotCommitted":
+                    known_sink.commit, known_sink.why = CommitState(record["state"]), record["reason"]
+                case _:
+                    pass
 
     def _stage_note(self, stage: _Stage, record: Record) -> None:
         match record["note"]:

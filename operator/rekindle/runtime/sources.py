@@ -36,6 +36,7 @@ from rekindle.core.source_coordinator import (
     SourceCoordinatorError,
     SourceEvent,
 )
+from rekindle.core.split_progress import SplitCounts, SplitProgress
 from rekindle.pipeline.distribution import Assigned
 from rekindle.pipeline.sources import SourceSplit
 from rekindle.pipeline.stage import Stage
@@ -59,6 +60,8 @@ Settled = Mapping[tuple[str, str], Mapping[int, Sequence[int]]]
 _LEAST_PATIENCE = 120.0
 _TIMES_SECONDS = 0.05
 """For which the job master waits for a source's times; else it does without, this time."""
+_COUNT_SECONDS = 0.02
+"""For which the job master waits for a source's lock: what it would count it knows from before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,21 @@ class SourceOpened:
     subtasks: int
     splits: int
     settled: int
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """What became of a source's splits since this was told last, in numbers that add up over drivers.
+
+    Attributes:
+        reread: how often a split was read by another attempt than its first.
+        returned: how many were given back, as their subtask began anew.
+    """
+
+    stage: str
+    source: str
+    reread: int
+    returned: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +136,10 @@ class _Source:
         begun: [subtask -> the one whose attempts read]
         numbers: [reader -> the attempt that it is]
         times: that its readers take for a split.
-        lock: of coordinator, generations, numbers and times.
+        progress: what became of the splits.
+        lock: of coordinator, generations, numbers, times and progress.
+        counts: as they were when they were counted last; of the job master's thread.
+        read: what was told of that.
     """
 
     stage: str
@@ -127,6 +148,9 @@ class _Source:
     opened: OpenedSource
     coordinator: SourceCoordinator[SourceSplit]
     durable: set[int]
+    progress: SplitProgress
+    counts: SplitCounts
+    read: tuple[int, int] = (0, 0)
     generations: dict[int, int] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
@@ -229,7 +253,9 @@ class SourceReads:
             settled={subtask: [SourceSplit(number) for number in numbers] for subtask, numbers in settled.items()},
             admit=_Admission(len(opened.splits), taken),
         )
-        source = _Source(stage.name, read.name, which, opened, coordinator, set(settled))
+        progress = SplitProgress(len(opened.splits), taken)
+        counts = progress.counts(coordinator)
+        source = _Source(stage.name, read.name, which, opened, coordinator, set(settled), progress, counts)
         _check_complete(source)
         with self._own:
             self._sources[stage.name] = source
@@ -254,9 +280,13 @@ class SourceReads:
         with source.lock, self._telling(source):
             attempt = self._attempt(source, reader)
             source.times.asks(reader, position, time.monotonic())
+            source.progress.asks(attempt, position)
             message = self._message(source, reader, attempt, position)
             if isinstance(message, AddSplit):
                 source.times.handed(reader, position, time.monotonic())
+            if message is not None:
+                split = message.split.number if isinstance(message, AddSplit) else None
+                source.progress.told(attempt, position, split)
         match message:
             case AddSplit(split):
                 return Split(split.number, source.opened.splits[split.number])
@@ -281,6 +311,7 @@ class SourceReads:
             attempt = source.numbers.pop(reader.id, None)
             if attempt is not None:
                 source.coordinator.execution_attempt_failed(reader.subtask, attempt, said)
+                source.progress.ended(attempt)
         if not source.coordinator.concurrent_attempts:
             self._tell_news()  # somebody may wait for its place
 
@@ -295,13 +326,21 @@ class SourceReads:
         if not coordinator.concurrent_attempts and self._is_taken(source, reader.subtask):
             raise NotYet(is_held=True)
         if source.begun.get(reader.subtask, reader.generation) != reader.generation:
-            with self._failing(source):
-                coordinator.subtask_reset(reader.subtask)
+            self._reset(source, reader.subtask)
         source.begun[reader.subtask] = reader.generation
         attempt = source.numbers[reader.id] = next(self._numbers)
         coordinator.execution_attempt_ready(reader.subtask, attempt)
         self._handle(source, reader, attempt, ReaderRegistration(reader.host))
         return attempt
+
+    def _reset(self, source: _Source, subtask: int) -> None:
+        """It begins anew."""
+        coordinator = source.coordinator
+        goes_back = subtask not in coordinator.settled
+        splits = coordinator.tracker.splits(subtask) if goes_back else ()
+        with self._failing(source):
+            coordinator.subtask_reset(subtask)
+        source.progress.gave_back(split.number for split in splits)
 
     def _is_taken(self, source: _Source, subtask: int) -> bool:
         """Whether an attempt of a subtask reads, or may come back; who is gone for good gives its place up."""
@@ -310,6 +349,7 @@ class SourceReads:
             if endpoint is None or not endpoint.is_gone(ids[attempt]):
                 return True
             source.coordinator.execution_attempt_failed(subtask, attempt, "its connection was lost")
+            source.progress.ended(attempt)
         return False
 
     def _message(self, source: _Source, reader: Reader, attempt: int, position: int) -> object:
@@ -382,6 +422,27 @@ class SourceReads:
         with self._own:
             found, self._opened = self._opened, []
         return found
+
+    def counts(self) -> dict[str, SplitCounts]:
+        """[stage -> how far its source has been read]. Where an enumerator does not come back, as it was before."""
+        with self._own:
+            sources = list(self._sources.values())
+        for source in sources:
+            if source.lock.acquire(timeout=_COUNT_SECONDS):
+                try:
+                    source.counts = source.progress.counts(source.coordinator)
+                finally:
+                    source.lock.release()
+        return {source.stage: source.counts for source in sources}
+
+    def read(self) -> Iterable[SourceRead]:
+        """What was read since the last call, for the journal; sources with nothing to tell are left out."""
+        counted = self.counts()
+        for stage, counts in counted.items():
+            source = self._sources[stage]
+            (reread, returned), source.read = source.read, (counts.reread, counts.returned)
+            if source.read != (reread, returned):
+                yield SourceRead(stage, source.id, counts.reread - reread, counts.returned - returned)
 
     def to_settle(self) -> Iterable[SettledSubtask]:
         """What is to be written to the journal, each once: `settled` is to be called when it is there.

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from rekindle.api.connector_report import CommitState
 from rekindle.api.settings import RekindleSettings
 from rekindle.core import actions as act
 from rekindle.core import events as ev
+from rekindle.core.aborted_attempts import AbortedAttempts
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionVertexID, ResultPartitionID
 from rekindle.core.recovery_plan import RecoveryPlan
@@ -47,6 +49,8 @@ class RunState:
         seen: how many events the core was handed.
         resumed: what this driver did about the loss of the one before, None where there was none.
         first_task_at: when the first task of this driver began, epoch seconds.
+        aborted: attempts of this run that have made nothing.
+        commits: [stage -> how far its sink is, and why no further]; those that are pending are left out.
     """
 
     graph: PipelineGraph
@@ -69,6 +73,8 @@ class RunState:
     seen: int = 0
     resumed: RecoveryPlan | None = None
     first_task_at: float | None = None
+    aborted: AbortedAttempts = field(default_factory=AbortedAttempts)
+    commits: dict[str, tuple[CommitState, str]] = field(default_factory=dict)
     wake: threading.Event = field(default_factory=threading.Event)
     when_durable: list[Callable[[], None]] = field(default_factory=list)
     """What is to be done when the journal has taken the records that say why, as to remove something from the store. A
@@ -82,6 +88,7 @@ class RunState:
         """Hand an event to the core; its answer waits until the journal has the event."""
         self.records.append({"t": now, "kind": "event", "event": ev.to_record(event)})
         self.actions += self.core.handle(event, now)
+        self.aborted.see(event)
         self.seen += 1
 
     def note(self, name: str, **fields: Any) -> None:

@@ -51,6 +51,7 @@ _LINES = {
     "SourceOpened": _source,
     "StageWaits": lambda r: f"stage {r['stage']} waits: {r['reason']}",
     "StageFinished": lambda r: f"stage {r['stage']}: finished, {r['rows']} rows, {r['bytes']} bytes",
+    "SinkNotCommitted": lambda r: f"sink {r['stage']}: {r['state'].lower()}: {r['reason']}",
     "SinkPublished": lambda r: f"sink {r['stage']}: {r['path']}",
     "ExecutorsLost": lambda r: f"executors lost on {', '.join(r['nodes'])}",
     "PartitionsLost": lambda r: f"lost: {r['stage']}[{shown(ranges_of(r['partitions']))}]: {r['reason']}",

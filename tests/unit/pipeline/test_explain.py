@@ -53,6 +53,13 @@ busy      flights            8 × rebalanced               cached     Airports w
 named     flights, airlines  12 × pointwise from flights  blocking   With the airline's name.
 report    named, busy        8 × rebalanced               blocking   -> csv files in out/report
 
+Sources and sinks
+stage     is      how                  attempts at a time
+--------  ------  -------------------  ------------------  -------------------------------------------------
+airlines  source  a function of spark  as Spark plans
+raw       source  a function of spark  as Spark plans
+report    sink    FileSink csv, error  one                 it is a sink and speculation.sinkEnabled is false
+
 Regions (what restarts together)
 - airlines.map: one region; made again, it restarts the whole stage unless its output proves equal
 - airlines: 1 region, one per result partition

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import DataSource
 
+from rekindle.api.connector_report import CommitState
 from rekindle.api.operator_exchange import ExchangeAnswer, ExchangeRequest, WireBlock, Wish, decode
+from rekindle.api.settings import RekindleSettings
+from rekindle.core.aborted_attempts import AbortedAttempts
 from rekindle.core.inventory import Reached
 from rekindle.core.options import BlocklistOptions, SpeculationOptions
 from rekindle.core.ranges import subtasks_of
 from rekindle.core.recovery_plan import RecoveryPlan
+from rekindle.core.split_progress import SplitCounts, SubtaskSplits
+from rekindle.pipeline import FileSink, Pipeline
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.operator_exchange import OperatorExchange, asked_for
 from rekindle.runtime.scheduler import Scheduler
@@ -42,10 +49,12 @@ class Exchanging:
             seen=0,
             resumed=None,
             first_task_at=None,
+            commits={},
+            graph=SimpleNamespace(stages=()),
             see=lambda event, now: self.answers.append(self.core.see(event)),
         )
         endpoint: Any = SimpleNamespace(request=None, answer=b"")
-        self.state, self.exchange = state, OperatorExchange(state)
+        self.state, self.exchange = state, OperatorExchange(state, dict)
         self.endpoint = self.exchange._endpoint = endpoint
 
     def hear(self, **ends: float) -> dict[str, list[str]]:
@@ -221,3 +230,49 @@ def test_the_first_task_of_a_driver_that_went_on_is_told_though_nothing_else_is_
         assert told.recovery is not None
         assert told.recovery.first_task_at == first_task_at
         now[0] += 10.0
+
+
+class Ends(Exchanging):
+    """Of a pipeline with a source that is read by splits and a sink."""
+
+    def __init__(self) -> None:
+        super().__init__(before=Run(job("read*2 => out*2")).submit())
+        pipeline = Pipeline("p", default_partitions=2)
+        pipeline.read("read", Letters, partitions=2)
+        pipeline.sink(FileSink("/out"), pointwise=True, name="out")(lambda read: read)
+        self.counts = SplitCounts(2, 9, 0, 0, 0, 0, 0, 0, SubtaskSplits(0, 0), SubtaskSplits(0, 0))
+        self.state.graph, self.state.settings = pipeline.build(), RekindleSettings()
+        self.state.aborted = AbortedAttempts()
+        self.exchange._counts = lambda: {"read": self.counts}
+
+    def told(self) -> tuple[int | None, str | None]:
+        """Splits that are assigned, and how far the sink is."""
+        self.exchange.tell(self.core.now)
+        job = decode(self.endpoint.answer, ExchangeAnswer).job
+        assert job is not None
+        return job.sources[0].assigned, job.sinks[0].commit
+
+
+class Letters(DataSource):
+    def reader(self, schema: Any) -> Any:
+        raise AssertionError("nobody reads here")
+
+
+def test_splits_that_are_handed_out_are_told_though_the_core_has_seen_nothing(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    one = Ends()
+    assert one.told() == (0, "Pending")
+    one.counts = replace(one.counts, assigned=4)
+    assert one.told() == (0, "Pending"), "not at each round"
+    now[0] += 3.0
+    assert one.told() == (4, "Pending")
+
+
+def test_what_becomes_of_a_sink_is_told_at_once(monkeypatch):
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    one = Ends()
+    assert one.told()[1] == "Pending"
+    for commit in (CommitState.COMMITTING, CommitState.COMMITTED):
+        one.state.commits["out"] = (commit, "")
+        assert one.told()[1] == commit

@@ -14,9 +14,10 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import StructType
 
+from rekindle.api.connector_report import CommitState
 from rekindle.pipeline import DataSourceSink
 from rekindle.runtime import data_source_sink
-from rekindle.runtime.errors import Fenced
+from rekindle.runtime.errors import Fenced, PipelineFailed
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.publication import Publication, WriteFailed
 from rekindle.runtime.publisher import Publisher
@@ -33,10 +34,14 @@ class Driver:
         lease = SimpleNamespace(check_renewed=check)
         journal = SimpleNamespace(check_kept=lambda: None)
         run = SimpleNamespace(lease=lease, identity="run", writer="w", journal=journal)
-        state: Any = SimpleNamespace(open_run=run, scheduler=scheduler, note=lambda *said, **more: None)
+        state: Any = SimpleNamespace(open_run=run, scheduler=scheduler, note=self.note, commits={})
         scheduler.enter_group = lambda group, description: None
         self.state = state
+        self.noted = list[tuple[str, dict[str, Any]]]()
         self.publisher = Publisher(state, lambda: None, self.told.append)
+
+    def note(self, name: str, **more: Any) -> None:
+        self.noted.append((name, more))
 
     def cancel(self, group: str) -> None:
         self.cancelled.append(group)
@@ -129,3 +134,50 @@ def assert_set(event: threading.Event, seen: Callable[[], bool] = lambda: False)
         if event.wait(0.01) or seen():
             return
     raise AssertionError("it was never so")
+
+
+@pytest.mark.parametrize(
+    ("has_begun", "repeatable", "earlier", "state"),
+    [
+        (True, None, Publication(), "Failed"),
+        (False, None, Publication(uncertain=1), "Refused"),
+        (None, None, Publication(), "Committed"),
+    ],
+    ids=["its writer raises", "another may have done it", "well"],
+)
+def test_how_far_a_commit_came_is_told_with_its_reason(monkeypatch, has_begun, repeatable, earlier, state):
+    def commit(*_: object) -> None:
+        if has_begun is not None:
+            raise WriteFailed(OSError("the table is gone"), has_begun=has_begun)
+
+    driver, sink = Driver(), DataSourceSink(Postbox, repeatable=repeatable)
+    told = list[tuple[CommitState, str]]()
+    driver.publisher._tell = lambda now: told.append(driver.state.commits.get("out", (CommitState.PENDING, "")))
+    driver.state.manifests = lambda name: [manifest(0, 1, sent("a"))]
+    driver.state.committed = SimpleNamespace(manifests={})
+    driver.state.open_run.facts = SimpleNamespace(publications={("out", sink.place): earlier})
+    driver.state.schemas = {"out": StructType().json()}
+    driver.state.graph = SimpleNamespace(name="p", stages=[SimpleNamespace(name="out", partitions=1, sink=sink)])
+    monkeypatch.setattr("rekindle.runtime.publisher.commit", commit)
+    message = ""
+    try:
+        driver.publisher.publish_all()
+    except PipelineFailed as failed:
+        message = failed.message
+    last, reason = told[-1]
+    assert last == state
+    began = [CommitState.COMMITTING] if state != "Refused" else []
+    assert [one for one, _ in told if one is CommitState.COMMITTING][:1] == began
+    noted = [more for name, more in driver.noted if name == "SinkNotCommitted"]
+    assert reason == message
+    assert noted == ([{"stage": "out", "state": state, "reason": reason}] if state != "Committed" else [])
+    assert bool(reason) == (state != "Committed")
+
+
+def test_a_driver_that_may_not_any_more_says_nothing_of_its_sinks():
+    driver = Driver()
+    driver.state.graph = SimpleNamespace(stages=[SimpleNamespace(name="out", sink=DataSourceSink(Postbox))])
+    driver.publisher._publish = lambda stage: fenced()  # type: ignore[method-assign]
+    with pytest.raises(Fenced):
+        driver.publisher.publish_all()
+    assert (driver.noted, driver.state.commits) == ([], {})

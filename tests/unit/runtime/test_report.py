@@ -224,9 +224,79 @@ def settled(subtask: int, *runs: tuple[int, int]) -> dict:
 
 def test_of_a_source_the_splits_that_are_settled_are_counted_under_all_drivers():
     (source,) = report(opened(), settled(1, (0, 2), (7, 7)), opened(), settled(0, (3, 6), (8, 8)))["sources"]
-    assert source == {"stage": "s", "subtasks": 2, "splits": 9, "settled": 9, "most": 5}
+    assert source == {
+        "stage": "s",
+        "subtasks": 2,
+        "splits": 9,
+        "settled": 9,
+        "most": 5,
+        "fewest": 4,
+        "noMoreSplits": 2,
+        "reread": 0,
+        "returned": 0,
+        "rows": None,
+    }
+
+
+def test_what_was_read_again_adds_up_over_drivers():
+    read = [note(3.0, "SourceRead", stage="s", source="f", reread=2, returned=1) for _ in range(2)]
+    (source,) = report(opened(), read[0], opened(), read[1], finished(2, 0), finished(2, 1))["sources"]
+    assert (source["reread"], source["returned"], source["rows"]) == (4, 2, 2)
+
+
+SINK = note(
+    0.0,
+    "SinkOpened",
+    stage="s",
+    sink="FileSink",
+    mode="error",
+    partitions=2,
+    concurrent_attempts=False,
+    reason="not on",
+)
+COMMITTED = [
+    note(4.0, "SinkPublishing", stage="s"),
+    note(5.0, "SinkPublished", stage="s", path="/out", files=2),
+]
+
+
+def test_a_sink_is_told_with_who_wrote_it_and_how_far_its_commit_is():
+    lost = event(2.0, ev.AttemptFailed(attempt(0), ev.FailureCause(ev.FailureKind.TASK, "x")))
+    (pending,) = report(SINK, deployed(1, 0), lost, deployed(2, 0, 1), finished(3, 0, 1))["commits"]
+    assert pending == {
+        "stage": "s",
+        "kind": "FileSink",
+        "mode": "error",
+        "concurrentAttempts": False,
+        "reason": "not on",
+        "partitions": 2,
+        "written": 1,
+        "aborted": 1,
+        "state": "Pending",
+        "commitReason": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("records", "state"),
+    [
+        (COMMITTED[:1], ("Committing", "")),
+        (COMMITTED, ("Committed", "")),
+        ([*COMMITTED, SINK], ("Committed", "")),
+        ([COMMITTED[0], SINK], ("Pending", "")),
+        ([note(4.0, "SinkNotCommitted", stage="s", state="Refused", reason="it is there")], ("Refused", "it is there")),
+        (
+            [COMMITTED[0], note(4.0, "SinkNotCommitted", stage="s", state="Failed", reason="away"), SINK, *COMMITTED],
+            ("Committed", ""),
+        ),
+    ],
+    ids=["begun", "done", "done under the driver before", "cut off", "refused", "failed and then done"],
+)
+def test_the_last_that_is_known_of_a_commit_counts(records, state):
+    (sink,) = report(SINK, *records)["commits"]
+    assert (sink["state"], sink["commitReason"]) == state
 
 
 def test_a_source_that_was_edited_is_another():
     (source,) = report(opened(), settled(1, (0, 2)), opened("e", splits=4))["sources"]
-    assert source == {"stage": "s", "subtasks": 2, "splits": 4, "settled": 0, "most": 0}
+    assert (source["splits"], source["settled"], source["most"], source["noMoreSplits"]) == (4, 0, 0, 0)

@@ -176,6 +176,35 @@ def test_the_next_driver_hands_out_what_is_left_and_the_same_to_whom_it_is_settl
         second.close()
 
 
+def test_what_became_of_the_splits_is_counted(driver):
+    """A copy of one subtask, an end of another, and a version that begins anew."""
+    first, copy, other = driver.client(0).splits(), driver.client(0).splits(), driver.client(1).splits()
+    next(first), next(first), next(copy), next(other)
+    counts = driver.reads.counts()["letters"]
+    assert (counts.splits, counts.assigned, counts.finished, counts.reread) == (4, 3, 1, 1)
+    assert (counts.readers, counts.no_more_splits, counts.returned) == (3, 0, 0)
+    assert (counts.most.subtask, counts.most.splits, counts.fewest.subtask, counts.fewest.splits) == (0, 2, 1, 1)
+    assert [(one.reread, one.returned) for one in driver.reads.read()] == [(1, 0)]
+    assert list(driver.reads.read()) == []
+    list(driver.client(0, generation=2).splits()), list(other)
+    counts = driver.reads.counts()["letters"]
+    assert (counts.assigned, counts.finished, counts.no_more_splits, counts.returned) == (4, 4, 2, 2)
+    assert [(one.reread, one.returned) for one in driver.reads.read()] == [(2, 2)]
+
+
+def test_an_enumerator_that_does_not_come_back_keeps_nobody_from_counting(driver):
+    list(driver.client(0).splits())
+    assert driver.reads.counts()["letters"].finished == 4
+    source = driver.reads._sources["letters"]
+    with source.lock:
+        source.progress.finished = 0
+        counted: list[int] = []
+        master = threading.Thread(target=lambda: counted.append(driver.reads.counts()["letters"].finished))
+        master.start()
+        master.join(10.0)
+        assert counted == [4]
+
+
 @pytest.mark.requirement("S4-15", "S4-31")
 def test_a_newer_version_of_a_subtask_begins_anew_and_the_older_gets_nothing_more(driver):
     old = driver.client(0, generation=1).splits()

@@ -4,8 +4,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from rekindle.api.application_status import RecoveryStatus, StageStatus
+from rekindle.api.application_status import RecoveryStatus, SinkStatus, SourceStatus, StageStatus
 from rekindle.api.job_report import JobReport, WireRecovery, WireVertex
+from rekindle.controller.recovery.connector_facts import sink_statuses, source_statuses
 from rekindle.controller.recovery.volume_facts import VolumeFacts
 from rekindle.core.inventory import JobInventory, Reached
 from rekindle.core.ranges import count
@@ -25,23 +26,27 @@ class JobFacts:
         job: the report as the status keeps it; empty where that is too long.
         recovery: what the driver did about the loss of the one before.
         is_told: False: the job has become too large to be told.
+        sources, sinks: as the status has them.
     """
 
     stages: tuple[StageStatus, ...] = ()
     job: dict[str, Any] = field(default_factory=dict)
     recovery: WireRecovery | None = None
     is_told: bool = True
+    sources: tuple[SourceStatus, ...] = ()
+    sinks: tuple[SinkStatus, ...] = ()
 
 
 def facts_of(report: JobReport | None) -> JobFacts:
     """None: too large to be told."""
     if report is None:
         return JobFacts(is_told=False)
-    dumped = report.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    dumped = report.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"sources", "sinks"})
     is_small = len(json.dumps(dumped, separators=(",", ":"))) <= _MOST_BYTES
     vertices, inventory = {one.name: one for one in report.vertices}, report.inventory()
     stages = tuple(_stage(vertices[name], inventory) for name in report.job_graph().order[:MOST_STAGES])
-    return JobFacts(stages, dumped if is_small else {}, report.recovery)
+    sources, sinks = source_statuses(report.sources), sink_statuses(report.sinks)
+    return JobFacts(stages, dumped if is_small else {}, report.recovery, sources=sources, sinks=sinks)
 
 
 def with_facts(recovery: RecoveryStatus, facts: JobFacts, volumes: VolumeFacts | None) -> RecoveryStatus:

@@ -56,6 +56,10 @@ class KnownJobs:
             known.told, known.told_at = known.newest, now
             self._tell(key)
 
+    def all(self) -> dict[Key, JobFacts]:
+        """[application -> what was heard of its job last]"""
+        return {key: known.newest for key, known in self._known.items()}
+
     def forget(self, key: Key) -> None:
         """No driver of it can follow."""
         self._known.pop(key, None)

@@ -170,4 +170,5 @@ def end_recovery(status: ApplicationStatus, now: float, reason: str) -> Applicat
 
 def without_job(status: ApplicationStatus) -> ApplicationStatus:
     """What follows begins anew: what there was of the job says nothing of it."""
-    return status.model_copy(update={"recovery": RecoveryStatus(last=status.recovery.last)})
+    kept = RecoveryStatus(last=status.recovery.last)
+    return status.model_copy(update={"recovery": kept, "sources": [], "sinks": []})
