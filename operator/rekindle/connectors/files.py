@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import unquote
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rekindle.connectors import file_formats
 from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.file_system import file_system
+from rekindle.connectors.hive_folders import key_of
 
 _FORMATS = ("parquet", "csv", "json", "text")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -24,7 +24,6 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _UNREADABLE = (".br", ".lzo", ".snappy", ".xz", ".zip", ".7z")
 """Compressed in a way that pyarrow does not know."""
 _INT, _LONG = range(-1 << 31, 1 << 31), range(-1 << 63, 1 << 63)
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -187,17 +186,16 @@ def _files_at(root: str) -> Iterator[FileSplit]:
     for one in below:
         names = one.path.split("/")
         within = names[fixed:]
-        if one.type != FileType.File or any(name.startswith(("_", ".")) for name in within) or not one.size:
+        if one.type != FileType.File or any(map(_is_hidden, within)) or not one.size:
             continue
         if len(within) >= len(parts) - fixed and all(map(fnmatch.fnmatchcase, within, parts[fixed:])):
-            keys = dict(_key(name) for name in within[:-1] if "=" in name)
+            keys = dict(key_of(name) for name in within[:-1] if "=" in name)
             yield FileSplit(root, one.path, 0, one.size, one.size, keys)
 
 
-def _key(folder: str) -> tuple[str, str | None]:
-    """What a folder's name says, in the way that Spark and Hive write it."""
-    name, _, value = folder.partition("=")
-    return unquote(name), None if value == _NULL_FOLDER else unquote(value)
+def _is_hidden(name: str) -> bool:
+    """As Spark has it: `_x=1` is the folder of a column."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _kind(values: list[str | None]) -> Any:
