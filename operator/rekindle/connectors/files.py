@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rekindle.connectors import file_formats
 from rekindle.connectors.arrow_types import arrow_schema
+from rekindle.connectors.column_names import called_as
 from rekindle.connectors.file_system import file_system
 from rekindle.connectors.hive_folders import key_of
 
@@ -153,9 +154,11 @@ class _Reader(DataSourceReader):
                 "Restore it, or begin anew (--fresh)"
             )
         schema = arrow_schema(self._schema)
-        own = pyarrow.schema([field for field in schema if field.name not in partition.keys])
+        columns = called_as(list(partition.keys), schema.names, partition.path)
+        keys = dict(zip(columns, partition.keys.values(), strict=True))
+        own = pyarrow.schema([field for field in schema if field.name not in keys])
         for batch in file_formats.batches(system, partition, self._options, own):
-            yield file_formats.fitted(batch, schema, partition.keys, partition.path)
+            yield file_formats.fitted(batch, schema, keys, partition.path)
 
 
 def _found(options: FileOptions) -> list[FileSplit]:

@@ -104,6 +104,31 @@ def test_columns_are_found_by_name_where_files_name_them(tmp_path):
     assert rows(tmp_path / "c", "csv", SCHEMA, header="false") == [(3, "three")]
 
 
+def test_columns_are_found_whatever_their_case(tmp_path):
+    written(tmp_path / "a.csv", "N,Word\n1,one\n")
+    assert rows(tmp_path, "csv", SCHEMA) == [(1, "one")]
+    pyarrow.parquet.write_table(pyarrow.table({"N": [2, 3], "other": [0, 0]}), tmp_path / "b.parquet")
+    assert rows(tmp_path / "b.parquet", "parquet", SCHEMA) == [(2, None), (3, None)]
+    assert rows(tmp_path / "b.parquet", "parquet", StructType().add("more", "long")) == [(None,), (None,)]
+    written(tmp_path / "Day=1" / "c.csv", "n\n4\n")
+    assert rows(tmp_path / "Day=1*", "csv", StructType().add("n", "long")) == [(4,)]
+    assert rows(f"{tmp_path}/D*/*", "csv", StructType().add("day", "long").add("n", "long")) == [(1, 4)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_that_differ_in_case_alone_are_told_apart_by_it_or_are_an_error(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        written(path, "N,n\n1,2\n")
+    else:
+        pyarrow.parquet.write_table(pyarrow.table({"N": [1], "n": [2]}), path)
+    with pytest.raises(
+        ValueError, match=rf"{path} has columns 'N' and 'n', and either may be 'n' of the schema: rename"
+    ):
+        rows(path, kind, SCHEMA)
+    assert rows(path, kind, StructType().add("n", "long").add("N", "long")) == [(2, 1)]
+
+
 @pytest.mark.parametrize(
     ("kind", "text"), [("csv", "at\n2013-01-31 05:00:00\n"), ("json", '{"at": "2013-01-31 05:00:00"}')]
 )
