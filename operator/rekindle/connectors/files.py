@@ -91,17 +91,30 @@ def _bytes(text: str) -> int:
 
 
 class FileSplit(InputPartition):
-    """The bytes from `start` up to `stop` of a file that had `size` bytes when the run began.
+    """The bytes from `start` up to `stop` of a file that had `size` bytes when the run began, and was `modified` then.
 
     Attributes:
         root: what `path` said, which file system it is.
         path: of the file, there.
         keys: what the names of its folders say of it; None is null.
+        modified: nanoseconds since 1970; None where the file system does not tell.
     """
 
-    def __init__(self, root: str, path: str, start: int, stop: int, size: int, keys: Mapping[str, str | None]) -> None:
+    modified: int | None = None  # of splits that an older version has named
+
+    def __init__(
+        self,
+        root: str,
+        path: str,
+        start: int,
+        stop: int,
+        size: int,
+        keys: Mapping[str, str | None],
+        modified: int | None = None,
+    ) -> None:
         super().__init__(None)
         self.root, self.path, self.start, self.stop, self.size, self.keys = root, path, start, stop, size, dict(keys)
+        self.modified = modified
 
     def __repr__(self) -> str:
         return f"{self.path}, bytes {self.start} to {self.stop} of {self.size}"
@@ -146,19 +159,28 @@ class _Reader(DataSourceReader):
         import pyarrow
 
         system, _ = file_system(partition.root)
-        size = system.get_file_info(partition.path).size
-        if size != partition.size:
-            now = "is gone" if size is None else f"has {size} bytes"
-            raise ValueError(
-                f"{partition.path} {now}, and had {partition.size} when the run began: it was changed since. "
-                "Restore it, or begin anew (--fresh)"
-            )
+        _check_unchanged(partition, system.get_file_info(partition.path))
         schema = arrow_schema(self._schema)
         columns = called_as(list(partition.keys), schema.names, partition.path)
         keys = dict(zip(columns, partition.keys.values(), strict=True))
         own = pyarrow.schema([field for field in schema if field.name not in keys])
         for batch in file_formats.batches(system, partition, self._options, own):
             yield file_formats.fitted(batch, schema, keys, partition.path)
+
+
+def _check_unchanged(split: FileSplit, now: Any) -> None:
+    """Raises ValueError where a file is not as it was when the run began, as far as the file system tells."""
+    if now.size != split.size:
+        what = "is gone" if now.size is None else f"has {now.size} bytes"
+        then = f"had {split.size}"
+    elif None not in (now.mtime_ns, split.modified) and now.mtime_ns != split.modified:
+        what, then = f"was written to at {now.mtime.isoformat(' ')}", "had not been"
+    else:
+        return
+    raise ValueError(
+        f"{split.path} {what}, and {then} when the run began: it was changed since. "
+        "Restore it as it was, with its time, or begin anew (--fresh)"
+    )
 
 
 def _found(options: FileOptions) -> list[FileSplit]:
@@ -193,7 +215,7 @@ def _files_at(root: str) -> Iterator[FileSplit]:
             continue
         if len(within) >= len(parts) - fixed and all(map(fnmatch.fnmatchcase, within, parts[fixed:])):
             keys = dict(key_of(name) for name in within[:-1] if "=" in name)
-            yield FileSplit(root, one.path, 0, one.size, one.size, keys)
+            yield FileSplit(root, one.path, 0, one.size, one.size, keys, one.mtime_ns)
 
 
 def _is_hidden(name: str) -> bool:
@@ -218,4 +240,5 @@ def _cut(file: FileSplit, options: FileOptions) -> Iterator[FileSplit]:
     is_whole = options.format != "parquet" and (file.path.endswith(_COMPRESSED) or options.multi_line)
     step = file.size if is_whole else options.split_bytes
     for start in range(0, file.size, step):
-        yield FileSplit(file.root, file.path, start, min(file.size, start + step), file.size, file.keys)
+        stop = min(file.size, start + step)
+        yield FileSplit(file.root, file.path, start, stop, file.size, file.keys, file.modified)

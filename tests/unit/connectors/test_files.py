@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -242,6 +243,10 @@ def test_a_file_that_changes_while_a_run_lasts_is_named(tmp_path):
     (split,) = reader.partitions()
     written(path, CSV + "5,five\n")
     with pytest.raises(ValueError, match=rf"{path} has {len(CSV) + 7} bytes, and had {len(CSV)} .*begin anew"):
+        list(reader.read(split))
+    written(path, CSV.replace("44", "55"))
+    os.utime(path, (0, 1_000_000_000))
+    with pytest.raises(ValueError, match=rf"{path} was written to at 2001-09-09 01:46:40.*begin anew"):
         list(reader.read(split))
     path.unlink()
     with pytest.raises(ValueError, match=rf"{path} is gone"):
