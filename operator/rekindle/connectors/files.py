@@ -123,6 +123,11 @@ class FileSplit(InputPartition):
 class Files(DataSource):
     """CSV, JSON lines, text and Parquet. Files that are compressed as a whole are read as a whole."""
 
+    _listed: list[FileSplit] | None = None  # by `schema`, for the reader that is made after it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_listed": None}  # there may be a million
+
     @classmethod
     def name(cls) -> str:
         """Spark's name for it."""
@@ -133,7 +138,7 @@ class Files(DataSource):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         options = FileOptions.parse(self.options)
-        found = _found(options)
+        self._listed = found = _found(options)
         system, _ = file_system(found[0].root)
         own = file_formats.schema_of(system, found[0].path, options)
         schema = from_arrow_schema(own, prefer_timestamp_ntz=True)  # text has no time zone
@@ -143,15 +148,18 @@ class Files(DataSource):
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Reads the columns of `schema`."""
-        return _Reader(FileOptions.parse(self.options), schema)
+        listed, self._listed = self._listed, None
+        return _Reader(FileOptions.parse(self.options), schema, listed)
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, options: FileOptions, schema: Any) -> None:
-        self._options, self._schema = options, schema
+    def __init__(self, options: FileOptions, schema: Any, listed: list[FileSplit] | None) -> None:
+        self._options, self._schema, self._listed = options, schema, listed
 
     def partitions(self) -> list[InputPartition]:
-        splits = [split for one in _found(self._options) for split in _cut(one, self._options)]
+        listed, self._listed = self._listed, None  # the reader is sent to executors
+        found = _found(self._options) if listed is None else listed
+        splits = [split for one in found for split in _cut(one, self._options)]
         splits.sort(key=lambda split: split.start - split.stop)  # long ones first
         return [*splits]
 

@@ -230,6 +230,17 @@ def test_files_are_found_by_folder_and_pattern_and_some_names_do_not_count(tmp_p
     assert [one for (one,) in rows(both, "text")] == ["a/b/2.txt", "c/5.txt"]
 
 
+def test_folders_are_listed_once_for_columns_and_splits(tmp_path):
+    written(tmp_path / "a.txt", "one")
+    made = source(tmp_path, "text")
+    schema = made.schema()
+    written(tmp_path / "b.txt", "two")
+    assert b"a.txt" not in pickle.dumps(made)
+    reader = made.reader(schema)
+    assert [Path(split.path).name for split in reader.partitions()] == ["a.txt"]
+    assert len(made.reader(schema).partitions()) == len(reader.partitions()) == 2, "anew, for whoever asks again"
+
+
 def test_long_splits_come_first(tmp_path):
     written(tmp_path / "a", "x" * 10)
     written(tmp_path / "b", "x" * 25)
