@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from rekindle.connectors.files import Files
 from rekindle.pipeline import Pipeline
@@ -64,3 +65,13 @@ def test_text_that_is_compressed_is_read_too(spark, tmp_path):
     found, report = read(spark, tmp_path / "store", None, path=folder, format="text", splitBytes="1k")
     assert report["sources"][0]["splits"] == 2
     assert sorted(found) == sorted(spark.read.text(folder).collect())
+
+
+def test_columns_are_found_whatever_their_case_as_by_spark(spark, tmp_path):
+    schema = StructType().add("n", "long").add("odd", "boolean").add("WORD", "string")
+    orders(spark).selectExpr("n AS N", "odd AS Odd", "word").write.partitionBy("Odd").parquet(str(tmp_path / "orders"))
+    reader = Files({"path": str(tmp_path / "orders"), "format": "parquet"}).reader(schema)
+    batches: list[Any] = [batch for split in reader.partitions() for batch in reader.read(split)]
+    found = [(row["n"], row["odd"], row["WORD"]) for batch in batches for row in batch.to_pylist()]
+    wanted = spark.read.schema(schema).parquet(str(tmp_path / "orders")).select("n", "odd", "WORD").collect()
+    assert sorted(found, key=str) == sorted(map(tuple, wanted), key=str)

@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rekindle.connectors.column_names import called_as
+
 _CHUNK = 8 << 20
 """Bytes of lines that are read at a time."""
 _SAMPLE = 1 << 20
@@ -56,7 +58,7 @@ def batches(system: Any, split: Any, options: Any, schema: Any) -> Iterator[Any]
         names = list(schema.names)
         if options.format == "csv" and options.header:
             with _stream(system, split.path) as stream:
-                names = _header(stream.readline(), options) or names
+                names = called_as(_header(stream.readline(), options) or names, names, split.path)
         for number, lines in enumerate(_chunks(system, split, options)):
             if options.format == "csv":
                 if options.header and number == 0 and split.start == 0:
@@ -123,9 +125,11 @@ def _parquet(system: Any, split: Any, schema: Any) -> Iterator[Any]:
             for number in range(stored.num_row_groups)
             if split.start <= _middle(stored.metadata.row_group(number)) < split.stop
         ]
-        columns = [name for name in schema.names if name in stored.schema_arrow.names]
-        if groups:
-            yield from stored.iter_batches(row_groups=groups, columns=columns)
+        own = stored.schema_arrow.names
+        named = dict(zip(own, called_as(own, schema.names, split.path), strict=True))
+        columns = [name for name in own if named[name] in schema.names]
+        for batch in stored.iter_batches(row_groups=groups, columns=columns) if groups else ():
+            yield batch.rename_columns([named[name] for name in batch.schema.names])
 
 
 def _stored(file: Any) -> Any:

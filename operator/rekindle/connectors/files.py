@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
-from urllib.parse import unquote
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rekindle.connectors import file_formats
 from rekindle.connectors.arrow_types import arrow_schema
+from rekindle.connectors.column_names import called_as
 from rekindle.connectors.file_system import file_system
+from rekindle.connectors.hive_folders import key_of
 
 _FORMATS = ("parquet", "csv", "json", "text")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -24,7 +25,6 @@ _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 _UNREADABLE = (".br", ".lzo", ".snappy", ".xz", ".zip", ".7z")
 """Compressed in a way that pyarrow does not know."""
 _INT, _LONG = range(-1 << 31, 1 << 31), range(-1 << 63, 1 << 63)
-_NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,30 @@ def _bytes(text: str) -> int:
 
 
 class FileSplit(InputPartition):
-    """The bytes from `start` up to `stop` of a file that had `size` bytes when the run began.
+    """The bytes from `start` up to `stop` of a file that had `size` bytes when the run began, and was `modified` then.
 
     Attributes:
         root: what `path` said, which file system it is.
         path: of the file, there.
         keys: what the names of its folders say of it; None is null.
+        modified: nanoseconds since 1970; None where the file system does not tell.
     """
 
-    def __init__(self, root: str, path: str, start: int, stop: int, size: int, keys: Mapping[str, str | None]) -> None:
+    modified: int | None = None  # of splits that an older version has named
+
+    def __init__(
+        self,
+        root: str,
+        path: str,
+        start: int,
+        stop: int,
+        size: int,
+        keys: Mapping[str, str | None],
+        modified: int | None = None,
+    ) -> None:
         super().__init__(None)
         self.root, self.path, self.start, self.stop, self.size, self.keys = root, path, start, stop, size, dict(keys)
+        self.modified = modified
 
     def __repr__(self) -> str:
         return f"{self.path}, bytes {self.start} to {self.stop} of {self.size}"
@@ -109,6 +122,11 @@ class FileSplit(InputPartition):
 
 class Files(DataSource):
     """CSV, JSON lines, text and Parquet. Files that are compressed as a whole are read as a whole."""
+
+    _listed: list[FileSplit] | None = None  # by `schema`, for the reader that is made after it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_listed": None}  # there may be a million
 
     @classmethod
     def name(cls) -> str:
@@ -120,7 +138,7 @@ class Files(DataSource):
         from pyspark.sql.pandas.types import from_arrow_schema
 
         options = FileOptions.parse(self.options)
-        found = _found(options)
+        self._listed = found = _found(options)
         system, _ = file_system(found[0].root)
         own = file_formats.schema_of(system, found[0].path, options)
         schema = from_arrow_schema(own, prefer_timestamp_ntz=True)  # text has no time zone
@@ -130,15 +148,18 @@ class Files(DataSource):
 
     def reader(self, schema: Any) -> DataSourceReader:
         """Reads the columns of `schema`."""
-        return _Reader(FileOptions.parse(self.options), schema)
+        listed, self._listed = self._listed, None
+        return _Reader(FileOptions.parse(self.options), schema, listed)
 
 
 class _Reader(DataSourceReader):
-    def __init__(self, options: FileOptions, schema: Any) -> None:
-        self._options, self._schema = options, schema
+    def __init__(self, options: FileOptions, schema: Any, listed: list[FileSplit] | None) -> None:
+        self._options, self._schema, self._listed = options, schema, listed
 
     def partitions(self) -> list[InputPartition]:
-        splits = [split for one in _found(self._options) for split in _cut(one, self._options)]
+        listed, self._listed = self._listed, None  # the reader is sent to executors
+        found = _found(self._options) if listed is None else listed
+        splits = [split for one in found for split in _cut(one, self._options)]
         splits.sort(key=lambda split: split.start - split.stop)  # long ones first
         return [*splits]
 
@@ -146,17 +167,28 @@ class _Reader(DataSourceReader):
         import pyarrow
 
         system, _ = file_system(partition.root)
-        size = system.get_file_info(partition.path).size
-        if size != partition.size:
-            now = "is gone" if size is None else f"has {size} bytes"
-            raise ValueError(
-                f"{partition.path} {now}, and had {partition.size} when the run began: it was changed since. "
-                "Restore it, or begin anew (--fresh)"
-            )
+        _check_unchanged(partition, system.get_file_info(partition.path))
         schema = arrow_schema(self._schema)
-        own = pyarrow.schema([field for field in schema if field.name not in partition.keys])
+        columns = called_as(list(partition.keys), schema.names, partition.path)
+        keys = dict(zip(columns, partition.keys.values(), strict=True))
+        own = pyarrow.schema([field for field in schema if field.name not in keys])
         for batch in file_formats.batches(system, partition, self._options, own):
-            yield file_formats.fitted(batch, schema, partition.keys, partition.path)
+            yield file_formats.fitted(batch, schema, keys, partition.path)
+
+
+def _check_unchanged(split: FileSplit, now: Any) -> None:
+    """Raises ValueError where a file is not as it was when the run began, as far as the file system tells."""
+    if now.size != split.size:
+        what = "is gone" if now.size is None else f"has {now.size} bytes"
+        then = f"had {split.size}"
+    elif None not in (now.mtime_ns, split.modified) and now.mtime_ns != split.modified:
+        what, then = f"was written to at {now.mtime.isoformat(' ')}", "had not been"
+    else:
+        return
+    raise ValueError(
+        f"{split.path} {what}, and {then} when the run began: it was changed since. "
+        "Restore it as it was, with its time, or begin anew (--fresh)"
+    )
 
 
 def _found(options: FileOptions) -> list[FileSplit]:
@@ -187,17 +219,16 @@ def _files_at(root: str) -> Iterator[FileSplit]:
     for one in below:
         names = one.path.split("/")
         within = names[fixed:]
-        if one.type != FileType.File or any(name.startswith(("_", ".")) for name in within) or not one.size:
+        if one.type != FileType.File or any(map(_is_hidden, within)) or not one.size:
             continue
         if len(within) >= len(parts) - fixed and all(map(fnmatch.fnmatchcase, within, parts[fixed:])):
-            keys = dict(_key(name) for name in within[:-1] if "=" in name)
-            yield FileSplit(root, one.path, 0, one.size, one.size, keys)
+            keys = dict(key_of(name) for name in within[:-1] if "=" in name)
+            yield FileSplit(root, one.path, 0, one.size, one.size, keys, one.mtime_ns)
 
 
-def _key(folder: str) -> tuple[str, str | None]:
-    """What a folder's name says, in the way that Spark and Hive write it."""
-    name, _, value = folder.partition("=")
-    return unquote(name), None if value == _NULL_FOLDER else unquote(value)
+def _is_hidden(name: str) -> bool:
+    """As Spark has it: `_x=1` is the folder of a column."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
 def _kind(values: list[str | None]) -> Any:
@@ -217,4 +248,5 @@ def _cut(file: FileSplit, options: FileOptions) -> Iterator[FileSplit]:
     is_whole = options.format != "parquet" and (file.path.endswith(_COMPRESSED) or options.multi_line)
     step = file.size if is_whole else options.split_bytes
     for start in range(0, file.size, step):
-        yield FileSplit(file.root, file.path, start, min(file.size, start + step), file.size, file.keys)
+        stop = min(file.size, start + step)
+        yield FileSplit(file.root, file.path, start, stop, file.size, file.keys, file.modified)

@@ -206,6 +206,26 @@ def check_sink(declared: Declaration) -> None:
         _check_choice(declared, "mode", sink.mode, get_args(SaveMode))
         if not sink.path:
             raise declared.error("has an empty path", f"name a folder, such as 'out/{declared.name}'")
+        _check_hive_partitions(declared, sink)
+
+
+def _check_hive_partitions(declared: Declaration, sink: FileSink) -> None:
+    names: Any = sink.hive_partitions
+    if not isinstance(names, tuple) or not all(isinstance(name, str) and name for name in names):
+        raise declared.error(f"has a FileSink with hive_partitions={names!r}", "give names of columns: ('year', 'day')")
+    for number, name in enumerate(names):
+        if name.lower() in (other.lower() for other in names[:number]):
+            raise declared.error(f"has a FileSink whose hive_partitions name {name!r} twice", "name it once")
+        if name.startswith("."):
+            raise declared.error(
+                f"has a FileSink with hive_partitions {name!r}: readers pass over folders that begin with a dot",
+                "rename the column",
+            )
+    if sink.mode == "overwrite_partitions" and not names:
+        raise declared.error(
+            'has a FileSink with mode="overwrite_partitions" and no hive_partitions',
+            'name the columns of its folders, or say mode="overwrite"',
+        )
 
 
 def _check_spark_sink(declared: Declaration, sink: SparkSink) -> None:

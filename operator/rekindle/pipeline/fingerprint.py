@@ -66,7 +66,8 @@ def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
 
 def _sink(sink: Sink | None) -> str:
     if isinstance(sink, FileSink):
-        return f"{sink.format} {sink.path!r}"  # as written: the target depends on the working directory
+        folders = f" {sink.hive_partitions!r}" if sink.hive_partitions else ""
+        return f"{sink.format} {sink.path!r}{folders}"  # as written: the target depends on the working directory
     if isinstance(sink, SparkSink):
         return "spark"  # where it writes makes no difference to the rows that are stored
     if isinstance(sink, DataSourceSink):

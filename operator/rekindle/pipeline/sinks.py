@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import fspath
 from os.path import abspath, normpath
 from typing import Any, Literal, Protocol, runtime_checkable
 
 SinkFormat = Literal["parquet", "csv"]
-SaveMode = Literal["error", "overwrite"]
+SaveMode = Literal["error", "overwrite", "append", "overwrite_partitions"]
 
 
 @runtime_checkable
@@ -36,7 +36,8 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileSink:
-    """Files under one folder, published at once when every partition is complete.
+    """Files under one folder, published when every partition is complete: the whole folder at once, or file by file
+    where the mode keeps what is there.
 
     Attempts write elsewhere and only the admitted attempt's file is published, so concurrent attempts are
     supported unless `supports_concurrent_execution_attempts=False` says otherwise.
@@ -44,16 +45,27 @@ class FileSink:
     Args:
         path: folder that all executors reach.
         format: "parquet" or "csv" (with a header line).
-        mode: "error" refuses a folder that has content; "overwrite" replaces it.
+        mode: "error" refuses a folder that has content; "overwrite" replaces it; "append" adds to it, once for each
+            run; "overwrite_partitions" replaces those of its `hive_partitions` that the result has rows of (Spark's
+            `partitionOverwriteMode=dynamic`).
+        hive_partitions: columns that are written as names of folders, `year=2013/month=1`, and not into the files (as
+            of `DataFrameWriter.partitionBy`); one name or several, the outermost first.
     """
 
     path: str
     format: SinkFormat = "parquet"
     mode: SaveMode = "error"
     supports_concurrent_execution_attempts: bool = True
+    hive_partitions: str | Sequence[str] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", fspath(self.path))  # a Path is welcome too
+        object.__setattr__(self, "hive_partitions", _names(self.hive_partitions))
+
+    @property
+    def keeps_what_is_there(self) -> bool:
+        """Whether files are put beside those that its folder has."""
+        return self.mode in ("append", "overwrite_partitions")
 
     @property
     def target(self) -> str:
@@ -61,6 +73,13 @@ class FileSink:
 
     def __str__(self) -> str:
         return f"{self.format} files in {self.path}"
+
+
+def _names(given: Any) -> Any:
+    """One name or several as a tuple; anything else as it is, for `build` to complain about."""
+    if isinstance(given, str):
+        return (given,)
+    return tuple(given) if isinstance(given, Sequence) else given
 
 
 def _one_spelling(path: str) -> str:

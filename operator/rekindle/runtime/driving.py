@@ -17,9 +17,11 @@ from rekindle.pipeline.fusion import stored_inputs
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.data_source_sink import sendable_writer
 from rekindle.runtime.errors import BEGIN_ANEW, StoreRefused
+from rekindle.runtime.hive_partitions import columns_of_files
 from rekindle.runtime.inputs import Sources, StoredResult, bytes_by_partition, input_versions
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.publish import sink_of
+from rekindle.runtime.sink_folder import check_columns
 from rekindle.runtime.stage_run import StageRun
 from rekindle.runtime.state import RunState
 from rekindle.runtime.task import WriterSpec
@@ -185,7 +187,9 @@ class StageDriver:
 
     def _writer(self, stage: Stage, schema: StructType, signature: str | None) -> WriterSpec:
         run, sink = self.state.open_run, sink_of(stage)
-        layout = run.layout
+        if sink is not None and sink.keeps_what_is_there:
+            check_columns(stage, sink, schema, run.identity)
+        layout, folders = run.layout, tuple(sink.hive_partitions) if sink else ()
         return WriterSpec(
             storage=run.store.storage,
             stage=stage.name,
@@ -193,7 +197,8 @@ class StageDriver:
             manifests=layout.manifests(stage.name),
             data=tuple(layout.data(stage.name, volume) for volume in range(layout.volumes)),
             format=sink.format if sink else "parquet",
-            columns=tuple(schema.names),
+            columns=(*columns_of_files(schema, folders).names, *folders),
+            folders=len(folders),
             signature=signature,
             checked=sink is not None,
             sink=sendable_writer(stage, schema, run.identity),

@@ -21,12 +21,14 @@ Content = bytes
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """One data file: path relative to the store's root, size in bytes, CRC-32 of a Parquet file's footer, and of
-    the whole `content` where Spark does not read it (sinks)."""
+    the whole `content` where Spark does not read it (sinks); and the `folder` of a sink it goes to, `year=2013`, empty
+    for the sink's own."""
 
     path: str
     bytes: int
     footer: int | None = None
     content: int | None = None
+    folder: str = ""
 
     def damage(self, storage: Storage) -> str | None:
         """Why the file is not as it was written, or None. Does not look at pages that Spark will check.
@@ -92,7 +94,9 @@ class Manifest:
                 bytes=int(raw["bytes"]),
                 digest=raw["digest"],
                 files=tuple(
-                    StoredFile(file["path"], int(file["bytes"]), file["footer"], file["content"])
+                    StoredFile(
+                        file["path"], int(file["bytes"]), file["footer"], file["content"], file.get("folder", "")
+                    )
                     for file in raw["files"]
                 ),
                 seconds=float(raw["seconds"]),

@@ -12,10 +12,11 @@ from rekindle.pipeline.stage import Stage
 from rekindle.runtime import spark_plan, storable
 from rekindle.runtime.by_value import by_value
 from rekindle.runtime.errors import PipelineMisuse
+from rekindle.runtime.hive_partitions import check_hive_partitions, columns_of_files, in_folders
 from rekindle.runtime.map_side import MapSide
 from rekindle.runtime.publish import sink_of
 from rekindle.runtime.scheduler import Scheduler
-from rekindle.runtime.task import RESULT_SCHEMA, WriterSpec, make_writer
+from rekindle.runtime.task import HASH_COLUMN, RESULT_SCHEMA, WriterSpec, make_writer
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,11 +62,14 @@ def plan_stage(
     frame = storable.distribute(result, stage)
     storable.check_schema(stage, frame.schema)
     sink = sink_of(stage)
+    folders = () if sink is None else tuple(sink.hive_partitions)
     if sink is not None:
-        storable.check_written_as(stage, frame.schema, sink.format)
+        check_hive_partitions(stage, frame.schema, folders)
+        storable.check_written_as(stage, columns_of_files(frame.schema, folders), sink.format)
     if isinstance(stage.distribution, Pointwise):
         _check_pointwise(stage, frame)
     hashed_frame, hashed = storable.with_hashes(frame)
+    hashed_frame = in_folders(hashed_frame, folders, beside=[HASH_COLUMN] if hashed else [])
     # By position: mapInArrow itself trips over names with dots in them.
     by_position = hashed_frame.toDF(*(f"c{position}" for position in range(len(hashed_frame.columns))))
     signature = storable.signature(frame.schema)

@@ -8,25 +8,20 @@ says what it holds. Publishing the same again, after a driver was lost half-way,
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.pipeline.sinks import FileSink, WrittenElsewhere
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
-from rekindle.runtime.manifest import Manifest, combine_digests
-from rekindle.runtime.storable import parsed_schema
+from rekindle.runtime.manifest import Manifest
+from rekindle.runtime.placing import fetch, flush_all, flush_folder, left_behind, remove, write_nothing
+from rekindle.runtime.sink_folder import SUCCESS, check_layout, contents_of, folder_of, published
 from rekindle.runtime.store import Store, is_url
-
-_SUCCESS = "_SUCCESS"
 
 
 def sink_of(stage: Stage) -> FileSink | None:
@@ -53,8 +48,9 @@ def sink_of(stage: Stage) -> FileSink | None:
 
 
 def check_target(stage: Stage, store: Store, identity: str) -> None:
-    """Raises PipelineMisuse when the sink's path is taken and its mode is `error`, or it and the store are one in the
-    other. Before any work is done, and again before anything is replaced."""
+    """Raises PipelineMisuse when the sink's path is taken and its mode is `error`, when it has other folders than those
+    that are to be added, or it and the store are one in the other. Before any work is done, and again before anything
+    is replaced."""
     sink, target = sink_of(stage), _folder_at(stage)
     if target is not None and store.folder is not None and _one_in_the_other(target, Path(store.folder)):
         raise PipelineMisuse(
@@ -63,6 +59,9 @@ def check_target(stage: Stage, store: Store, identity: str) -> None:
             stage=stage.name,
         )
     if sink is None or target is None:
+        return
+    if sink.keeps_what_is_there:
+        check_layout(stage, sink, identity)
         return
     if os.path.ismount(target):
         raise PipelineMisuse(
@@ -73,7 +72,8 @@ def check_target(stage: Stage, store: Store, identity: str) -> None:
     if sink.mode != "error":
         return
     if target.exists() and any(target.iterdir() if target.is_dir() else [target]):
-        if _published_identity(target) == identity:
+        there = published(target)
+        if isinstance(there, dict) and there.get("run") == identity and "mode" not in there:
             return
         raise PipelineMisuse(
             f"sink {stage.name}: {sink.path} exists already",
@@ -121,20 +121,23 @@ def publish(
     sink = sink_of(stage)
     assert sink is not None
     check_whole(stage, manifests)
-    target, contents = _folder_of(sink), contents_of(identity, manifests)
+    target, contents = folder_of(sink), contents_of(identity, manifests)
     # Named by the run: what a driver leaves that is killed here, the next one finds. And by the driver: one that was
     # thought dead has folders of its own. What is seen before the fence is of nobody who has begun after it.
     beside = f".{target.name}.rekindle-{hashlib.sha256(identity.encode()).hexdigest()[:16]}-"
-    left, before = _left_behind(target.parent, beside), _published(target)
+    left, before = left_behind(target.parent, beside), published(target)
     aside, old = (target.parent / f"{beside}{uuid.uuid4().hex[:8]}-{what}" for what in ("new", "old"))
     try:
         if before == contents:
             fence()
             count = sum(len(manifest.files) for manifest in manifests)
         else:
-            count = _gather(stage, aside, store, manifests, sink.format) or _write_nothing(aside, schema, sink.format)
-            (aside / _SUCCESS).write_text(json.dumps(contents) + "\n")
-            _flush_all(aside)
+            count = _gather(stage, aside, store, manifests, sink.format)
+            if count == 0:
+                write_nothing(sink, schema, aside, "part-00000-000")
+                count = 1
+            (aside / SUCCESS).write_text(json.dumps(contents) + "\n")
+            flush_all(aside)
             fence()
             check_target(stage, store, identity)
             _swap(stage, aside, target, old, before)
@@ -145,9 +148,9 @@ def publish(
             stage=stage.name,
         ) from error
     finally:
-        _remove(aside)
+        remove(aside)
     for path in left:
-        _remove(path)
+        remove(path)
     return count
 
 
@@ -167,40 +170,7 @@ def _folder_at(stage: Stage) -> Path | None:
         path = stage.sink.place if stage.sink.path is not None else ""
         return Path(path).resolve() if path and not is_url(path) else None
     sink = sink_of(stage)
-    return _folder_of(sink) if sink is not None else None
-
-
-def _folder_of(sink: FileSink) -> Path:
-    """What a link points to is replaced, not the link."""
-    return Path(sink.target).resolve()
-
-
-def _flush_all(folder: Path) -> None:
-    """Have the file system keep what is in a folder, through a loss of power too: its other copies go soon."""
-    for path in sorted(folder.iterdir()):
-        _flush(path)
-    _flush_folder(folder)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a file system that cannot
-            raise
-    finally:
-        os.close(handle)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Where it can be done: some file systems cannot, and a folder may be closed to readers."""
-    with contextlib.suppress(OSError):
-        _flush(folder)
-
-
-def _left_behind(folder: Path, beside: str) -> list[Path]:
-    return [path for path in folder.iterdir() if path.name.startswith(beside)] if folder.is_dir() else []
+    return folder_of(sink) if sink is not None else None
 
 
 def _gather(stage: Stage, aside: Path, store: Store, manifests: Sequence[Manifest], file_format: str) -> int:
@@ -209,36 +179,10 @@ def _gather(stage: Stage, aside: Path, store: Store, manifests: Sequence[Manifes
     for manifest in manifests:
         for number, file in enumerate(manifest.files):
             name = f"part-{manifest.partition:05d}-{number:03d}.{file_format}"
-            _fetch(stage, store, file.path, aside / name)
+            (aside / file.folder).mkdir(parents=True, exist_ok=True)
+            fetch(stage, store, file.path, aside / file.folder / name)
             count += 1
     return count
-
-
-def _write_nothing(aside: Path, schema: str, file_format: str) -> int:
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    nothing = arrow_schema(parsed_schema(schema)).empty_table()
-    path = str(aside / f"part-00000-000.{file_format}")
-    if file_format == "csv":
-        pyarrow.csv.write_csv(nothing, path)
-    else:
-        pyarrow.parquet.write_table(nothing, path)
-    return 1
-
-
-def _fetch(stage: Stage, store: Store, name: str, target: Path) -> None:
-    try:
-        store.storage.fetch(name, str(target))
-    except FileNotFoundError as error:
-        raise InputLost(
-            f"sink {stage.name}: {name} is gone",
-            remedy="run again: the next run makes it again",
-            stage=stage.name,
-        ) from error
-    except ConnectionError as error:
-        with store.errors(name):
-            raise error
 
 
 def _swap(stage: Stage, aside: Path, target: Path, old: Path, before: object) -> None:
@@ -249,52 +193,20 @@ def _swap(stage: Stage, aside: Path, target: Path, old: Path, before: object) ->
     try:
         if target.exists():
             os.rename(target, old)
-            if _published(old) != before:
+            if published(old) != before:
                 raise Fenced(
                     f"sink {stage.name}: {target} was published by another driver meanwhile",
                     remedy="nothing is lost: that driver goes on; end this process",
                 )
         os.rename(aside, target)
-        _flush_folder(target.parent)
+        flush_folder(target.parent)
     except BaseException:
         if old.exists() and not target.exists():
             os.rename(old, target)
         raise
-    _remove(old)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with contextlib.suppress(OSError):
-            path.unlink()
+    remove(old)
 
 
 def _one_in_the_other(one: Path, other: Path) -> bool:
     first, second = one.resolve(), other.resolve()
     return first == second or first in second.parents or second in first.parents
-
-
-def contents_of(identity: str, manifests: Sequence[Manifest]) -> dict[str, object]:
-    """What says of a published result which one it is, as JSON types."""
-    files = "\n".join(file.path for manifest in manifests for file in manifest.files)
-    return {
-        "run": identity,
-        "rows": sum(manifest.rows for manifest in manifests),
-        "digest": combine_digests([manifest.digest for manifest in manifests]),
-        "files": hashlib.sha256(files.encode()).hexdigest(),
-    }
-
-
-def _published(target: Path) -> object:
-    """What the folder says that it holds, as `contents_of` tells it; None where it says nothing."""
-    try:
-        return json.loads((target / _SUCCESS).read_text())
-    except (OSError, ValueError, RecursionError):
-        return None
-
-
-def _published_identity(target: Path) -> str | None:
-    contents = _published(target)
-    return str(contents.get("run")) if isinstance(contents, dict) else None

@@ -11,13 +11,15 @@ from functools import partial
 from typing import Any
 
 from rekindle.api.connector_report import CommitState
-from rekindle.pipeline.sinks import DataSourceSink, SparkSink, WrittenElsewhere
+from rekindle.pipeline.sinks import DataSourceSink, FileSink, SparkSink, WrittenElsewhere
 from rekindle.pipeline.stage import Stage
+from rekindle.runtime.adding import publish_beside
 from rekindle.runtime.data_source_sink import abort, commit, digest_of, messages_of
 from rekindle.runtime.deadline import Helper
 from rekindle.runtime.errors import Fenced, PipelineMisuse, RekindleError
 from rekindle.runtime.publication import Publication, WriteFailed, publish_once
-from rekindle.runtime.publish import check_whole, contents_of, publish, sink_of
+from rekindle.runtime.publish import check_whole, publish, sink_of
+from rekindle.runtime.sink_folder import contents_of
 from rekindle.runtime.spark_sink import write_by_spark
 from rekindle.runtime.state import RunState
 from rekindle.runtime.storable import parsed_schema
@@ -79,6 +81,9 @@ class Publisher:
         sink, state = sink_of(stage), self._state
         if sink is None:
             return
+        if sink.keeps_what_is_there:
+            self._beside(stage, sink)
+            return
         files = publish(
             stage,
             state.open_run.store,
@@ -88,6 +93,23 @@ class Publisher:
             fence=partial(self._fence, stage),
         )
         state.note("SinkPublished", stage=stage.name, path=sink.target, files=files)
+
+    def _beside(self, stage: Stage, sink: FileSink) -> None:
+        """What the journal says has come to its end is not looked for: somebody may have moved it since."""
+        state, manifests = self._state, self._state.manifests(stage.name)
+        contents = {**contents_of(state.open_run.identity, manifests), "mode": sink.mode, "place": sink.target}
+        if self._before(stage, sink.target) == Publication(contents):
+            return
+        files = publish_beside(
+            stage,
+            sink,
+            state.open_run.store,
+            manifests,
+            state.open_run.identity,
+            schema=state.schemas[stage.name],
+            fence=partial(self._fence, stage, contents=contents),
+        )
+        state.note("SinkPublished", stage=stage.name, path=sink.target, files=files, contents=contents)
 
     def _by_spark(self, stage: Stage, sink: SparkSink) -> None:
         state, manifests = self._state, self._state.manifests(stage.name)
@@ -106,7 +128,7 @@ class Publisher:
             "files": digest_of(messages),
             "place": sink.place,
         }
-        before = self._before(stage, sink)
+        before = self._before(stage, sink.place)
         of = (stage, sink, parsed_schema(state.schemas[stage.name]), state.open_run.identity)
         self._once(stage, sink, contents, partial(commit, *of, messages))
         made = state.committed.manifests.get(stage.name, {}).values()
@@ -121,9 +143,9 @@ class Publisher:
         except WriteFailed as failed:
             log.warning("sink %s: abort() for attempts that have lost has failed: %s", stage.name, failed)
 
-    def _before(self, stage: Stage, sink: WrittenElsewhere) -> Publication:
+    def _before(self, stage: Stage, place: str) -> Publication:
         """What earlier drivers have done."""
-        return self._state.open_run.facts.publications.get((stage.name, sink.place), Publication())
+        return self._state.open_run.facts.publications.get((stage.name, place), Publication())
 
     def _once(
         self,
@@ -152,7 +174,7 @@ class Publisher:
         publish_once(
             stage,
             sink,
-            self._before(stage, sink),
+            self._before(stage, sink.place),
             contents,
             begin=partial(self._fence, stage, contents=contents),
             write=partial(self.in_background, work, group, ended),

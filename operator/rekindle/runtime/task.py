@@ -1,9 +1,10 @@
 """What runs inside an executor: write one result partition and commit it.
 
 This module is sent to the executors by value (they need pyarrow and numpy, not Rekindle), so it imports
-nothing else of the project; where the store lies comes with the `WriterSpec`. Spark calls `write_partition`
-once per task attempt with the partition's rows as Arrow batches. The attempt writes into a folder of its own
-and then creates the manifest; whoever creates it first has made the partition (S2-3, S5-8).
+nothing else of the project but what is sent so too; where the store lies comes with the `WriterSpec`. Spark
+calls `write_partition` once per task attempt with the partition's rows as Arrow batches. The attempt writes
+into a folder of its own and then creates the manifest; whoever creates it first has made the partition (S2-3,
+S5-8).
 
 What differs from job to job on the same RDD (versions, which attempt this is) comes by Spark's local
 properties, so that a copy or a rerun uses the same RDD and with it the same finished shuffle.
@@ -22,6 +23,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+
+from rekindle.connectors.hive_folders import folders_of
 
 HASH_COLUMN = "__rekindle_hash"
 VERSIONS_PROPERTY = "rekindle.versions"
@@ -51,6 +54,7 @@ class WriterSpec:
     columns: tuple[str, ...]  # names as stored; Spark hands them over by position
     signature: str | None  # of names and types of the columns; None where rows cannot be compared
     checked: bool = False  # a checksum of each file as a whole: Spark, which checks pages, will not read them
+    folders: int = 0  # how many of `columns`, the last ones, are names of folders (as text) and not in files
     sink: Any = None  # a `sink_writer.SinkWriter`, which the rows go to instead of to files
 
 
@@ -177,10 +181,42 @@ class _Rows:
 
 
 def _write_files(spec: WriterSpec, partition: int, folder: str, rows: _Rows) -> list[dict[str, Any]]:
-    with _FileSink(spec, partition, folder) as sink:
-        for batch in rows:
+    """The manifest's entries for the files: one, or one for all rows with the same folders; none without rows."""
+    files, sink, named = list[dict[str, Any]](), None, ""
+    with contextlib.ExitStack() as opened:
+        for folders, batch in _by_folders(spec, rows):
+            if sink is None or folders != named:
+                files += sink.close() if sink else []
+                sink, named = opened.enter_context(_FileSink(spec, partition, folder, folders)), folders
             sink.write(batch)
-        return sink.close()
+        return files + (sink.close() if sink else [])
+
+
+def _by_folders(spec: WriterSpec, rows: _Rows) -> Iterator[tuple[str, Any]]:
+    """Rows with the same folders, which are named, and without the columns that say so."""
+    files = len(spec.columns) - spec.folders
+    for batch in rows:
+        if not spec.folders:
+            yield "", batch
+            continue
+        folders = batch.columns[files:]
+        own = batch.select(list(range(files)))
+        starts = _starts(folders, batch.num_rows)
+        for start, end in zip(starts, [*starts[1:], batch.num_rows], strict=True):
+            values = [column[start].as_py() for column in folders]
+            yield folders_of(spec.columns[files:], values), own.slice(start, end - start)
+
+
+def _starts(columns: list[Any], rows: int) -> list[int]:
+    """Where rows begin that differ from the one before in some of the columns of text."""
+    import numpy
+
+    differ = numpy.zeros(rows, dtype=bool)
+    differ[0] = True
+    for column in columns:
+        values = column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+        differ[1:] |= values[1:] != values[:-1]
+    return [int(start) for start in numpy.flatnonzero(differ)]
 
 
 def _check_whole() -> None:
@@ -238,10 +274,16 @@ def _sums(column: Any) -> tuple[int, int]:
 
 
 class _FileSink:
-    """The attempt's data file. Rows are gathered into row groups; an empty partition has no file."""
+    """A data file of the attempt. Rows are gathered into row groups; an empty partition has no file.
 
-    def __init__(self, spec: WriterSpec, partition: int, folder: str) -> None:
+    Args:
+        folder: the attempt's, in the store.
+        published: where in a sink's folder it goes, such as `year=2013`.
+    """
+
+    def __init__(self, spec: WriterSpec, partition: int, folder: str, published: str = "") -> None:
         self._storage, self._format, self._checked = spec.storage, spec.format, spec.checked
+        self._published = published
         # The bucket id that Spark reads from a file's name is the number after the last underscore.
         suffix = "c000.snappy.parquet" if spec.format == "parquet" else "c000.csv"
         self._name = f"{folder}/part-{partition:05d}-{uuid.uuid4().hex}_{partition:05d}.{suffix}"
@@ -275,7 +317,8 @@ class _FileSink:
             footer = footer_checksum(lambda length: _last_bytes(self._path, length), size)
         content = file_checksum(self._path) if self._checked else None
         self._open.close()
-        return [{"path": self._name, "bytes": size, "footer": footer, "content": content}]
+        file = {"path": self._name, "bytes": size, "footer": footer, "content": content}
+        return [{**file, "folder": self._published} if self._published else file]
 
     def _flush(self) -> None:
         import pyarrow

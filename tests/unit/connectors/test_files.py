@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gzip
 import math
+import os
 import pickle
 import subprocess
 import sys
@@ -102,6 +103,31 @@ def test_columns_are_found_by_name_where_files_name_them(tmp_path):
     assert rows(tmp_path, "csv", SCHEMA) == [(1, "one"), (2, None)]
     written(tmp_path / "c" / "no-names", "3,three\n")
     assert rows(tmp_path / "c", "csv", SCHEMA, header="false") == [(3, "three")]
+
+
+def test_columns_are_found_whatever_their_case(tmp_path):
+    written(tmp_path / "a.csv", "N,Word\n1,one\n")
+    assert rows(tmp_path, "csv", SCHEMA) == [(1, "one")]
+    pyarrow.parquet.write_table(pyarrow.table({"N": [2, 3], "other": [0, 0]}), tmp_path / "b.parquet")
+    assert rows(tmp_path / "b.parquet", "parquet", SCHEMA) == [(2, None), (3, None)]
+    assert rows(tmp_path / "b.parquet", "parquet", StructType().add("more", "long")) == [(None,), (None,)]
+    written(tmp_path / "Day=1" / "c.csv", "n\n4\n")
+    assert rows(tmp_path / "Day=1*", "csv", StructType().add("n", "long")) == [(4,)]
+    assert rows(f"{tmp_path}/D*/*", "csv", StructType().add("day", "long").add("n", "long")) == [(1, 4)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_that_differ_in_case_alone_are_told_apart_by_it_or_are_an_error(tmp_path, kind):
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        written(path, "N,n\n1,2\n")
+    else:
+        pyarrow.parquet.write_table(pyarrow.table({"N": [1], "n": [2]}), path)
+    with pytest.raises(
+        ValueError, match=rf"{path} has columns 'N' and 'n', and either may be 'n' of the schema: rename"
+    ):
+        rows(path, kind, SCHEMA)
+    assert rows(path, kind, StructType().add("n", "long").add("N", "long")) == [(2, 1)]
 
 
 @pytest.mark.parametrize(
@@ -204,6 +230,17 @@ def test_files_are_found_by_folder_and_pattern_and_some_names_do_not_count(tmp_p
     assert [one for (one,) in rows(both, "text")] == ["a/b/2.txt", "c/5.txt"]
 
 
+def test_folders_are_listed_once_for_columns_and_splits(tmp_path):
+    written(tmp_path / "a.txt", "one")
+    made = source(tmp_path, "text")
+    schema = made.schema()
+    written(tmp_path / "b.txt", "two")
+    assert b"a.txt" not in pickle.dumps(made)
+    reader = made.reader(schema)
+    assert [Path(split.path).name for split in reader.partitions()] == ["a.txt"]
+    assert len(made.reader(schema).partitions()) == len(reader.partitions()) == 2, "anew, for whoever asks again"
+
+
 def test_long_splits_come_first(tmp_path):
     written(tmp_path / "a", "x" * 10)
     written(tmp_path / "b", "x" * 25)
@@ -217,6 +254,10 @@ def test_a_file_that_changes_while_a_run_lasts_is_named(tmp_path):
     (split,) = reader.partitions()
     written(path, CSV + "5,five\n")
     with pytest.raises(ValueError, match=rf"{path} has {len(CSV) + 7} bytes, and had {len(CSV)} .*begin anew"):
+        list(reader.read(split))
+    written(path, CSV.replace("44", "55"))
+    os.utime(path, (0, 1_000_000_000))
+    with pytest.raises(ValueError, match=rf"{path} was written to at 2001-09-09 01:46:40.*begin anew"):
         list(reader.read(split))
     path.unlink()
     with pytest.raises(ValueError, match=rf"{path} is gone"):

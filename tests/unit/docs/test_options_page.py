@@ -87,9 +87,10 @@ def test_the_options_of_a_read():
 def test_the_options_of_a_pipeline_and_a_file_sink():
     assert rows("`Pipeline(name, *, default_partitions=8)`")["default_partitions"][0] == "`8`"
     assert defaults(Pipeline.__init__) == {"default_partitions": 8}
-    text = 'FileSink(path, format="parquet", mode="error", supports_concurrent_execution_attempts=True)'
-    sink = FileSink("out")
+    said = 'path, format="parquet", mode="error", supports_concurrent_execution_attempts=True, hive_partitions=()'
+    text, sink = f"FileSink({said})", FileSink("out")
     assert (sink.format, sink.mode, sink.supports_concurrent_execution_attempts) == ("parquet", "error", True)
+    assert sink.hive_partitions == ()
     assert list(rows(f"`{text}`")) == list(inspect.signature(FileSink).parameters)
 
 

@@ -473,13 +473,34 @@ def test_a_sink_with_an_empty_path():
     ("sink", "problem", "remedy"),
     [
         (FileSink("out", format="json"), "format='json'", "parquet or csv"),  # type: ignore[arg-type]
-        (FileSink("out", mode="append"), "mode='append'", "error or overwrite"),  # type: ignore[arg-type]
+        (
+            FileSink("out", mode="ignore"),  # type: ignore[arg-type]
+            "mode='ignore'",
+            "error or overwrite or append or overwrite_partitions",
+        ),
     ],
 )
 def test_a_file_sink_with_an_option_that_does_not_exist(sink, problem, remedy):
     pipeline = one_source()
     pipeline.sink(sink)(report)
     assert complaint(pipeline) == f"sink 'report' has a FileSink with {problem}\n-> it is {remedy}"
+
+
+HIVE_PARTITIONS = {
+    "no name": (FileSink("out", hive_partitions=7), "a FileSink with hive_partitions=7"),  # type: ignore[arg-type]
+    "empty": (FileSink("out", hive_partitions=("day", "")), "a FileSink with hive_partitions=('day', '')"),
+    "twice": (FileSink("out", hive_partitions=("day", "Day")), "a FileSink whose hive_partitions name 'Day' twice"),
+    "hidden": (FileSink("out", hive_partitions=".day"), "a FileSink with hive_partitions '.day': readers pass over"),
+    "none": (FileSink("out", mode="overwrite_partitions"), 'a FileSink with mode="overwrite_partitions" and no hive'),
+}
+
+
+@pytest.mark.parametrize("case", HIVE_PARTITIONS)
+def test_columns_that_cannot_be_folders(case):
+    sink, problem = HIVE_PARTITIONS[case]
+    pipeline = one_source()
+    pipeline.sink(sink)(report)
+    assert complaint(pipeline).startswith(f"sink 'report' has {problem}")
 
 
 @pytest.mark.parametrize(

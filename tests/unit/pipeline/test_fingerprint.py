@@ -151,7 +151,8 @@ def test_a_sink_is_its_path_and_format():
         return stage_fingerprint(load(module, ('"out/report"', f'FileSink("out/report", {sink})')).build(), "report")
 
     assert of("'csv'") != of("'parquet'")
-    assert of("'csv', mode='overwrite'") == of("'csv'")
+    assert of("'csv', mode='overwrite'") == of("'csv', mode='append'") == of("'csv'")
+    assert of("'csv', hive_partitions='day'") == of("'csv', hive_partitions=('day',)") != of("'csv'")
 
 
 def test_a_sink_of_another_kind_is_what_it_writes_to():

@@ -66,7 +66,7 @@ def test_what_a_killed_driver_left_is_taken_away_by_the_next(stage, store, tmp_p
     """Killed: nothing after the renaming runs any more."""
     publish(stage, store, manifests(store, "first"), "first", schema=SCHEMA, fence=lambda: None)
     with monkeypatch.context() as killed:
-        killed.setattr("rekindle.runtime.publish._remove", lambda path: None)
+        killed.setattr("rekindle.runtime.publish.remove", lambda path: None)
         publish(stage, store, manifests(store, "second"), "second", schema=SCHEMA, fence=lambda: None)
     assert len(list(tmp_path.glob(".out.rekindle-*-old"))) == 1
     publish(stage, store, manifests(store, "second"), "second", schema=SCHEMA, fence=lambda: None)

@@ -13,7 +13,7 @@ from rekindle.runtime.facts import fold
 from rekindle.runtime.journal import note
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.publication import Publication, WriteFailed, publish_once
-from rekindle.runtime.publish import contents_of
+from rekindle.runtime.sink_folder import contents_of
 
 
 def stage_of(sink: SparkSink) -> Stage:

@@ -93,6 +93,30 @@ def test_floating_columns_have_no_statistics_and_dictionaries_and_all_others_hav
     assert full == {"a.b", "s.q.list.element", "m.key_value.key", "m.key_value.value.w"}
 
 
+def test_rows_of_one_folder_are_one_file_which_has_not_the_columns_that_name_it(tmp_path):
+    """Batches end anywhere."""
+    storage = PosixStorage(str(tmp_path))
+    columns = ("n", "year", "word")
+    spec = WriterSpec(storage, "s", "w", "m", ("data",), "parquet", columns, signature=None, folders=2)
+    given = [(1, None, None), (2, None, None), (3, None, "a"), (4, "2013", "a"), (5, "2013", "a"), (6, "2013", "b/c")]
+    wanted = {"__HIVE_DEFAULT_PARTITION__/word=__HIVE_DEFAULT_PARTITION__": [1, 2]}
+    wanted |= {"__HIVE_DEFAULT_PARTITION__/word=a": [3], "2013/word=a": [4, 5], "2013/word=b%2Fc": [6]}
+    types = pyarrow.schema({"n": pyarrow.int64(), "year": pyarrow.string(), "word": pyarrow.string()})
+    for size in range(1, 7):
+        batches = [
+            pyarrow.RecordBatch.from_pylist(
+                [dict(zip(columns, row, strict=True)) for row in given[at : at + size]], types
+            )
+            for at in range(0, 6, size)
+        ]
+        files = _write_files(spec, 0, f"data/{size}", _Rows(spec, iter(batches)))
+        found = {
+            file["folder"]: pyarrow.parquet.ParquetFile(tmp_path / file["path"]).read().to_pydict() for file in files
+        }
+        assert found == {f"year={folders}": {"n": rows} for folders, rows in wanted.items()}
+        assert len(files) == 4
+
+
 def test_what_a_worker_has_imported_is_not_gone_through_for_garbage_after_each_task():
     """Once for each worker: what later tasks leave is still collected."""
     program = """
