@@ -72,7 +72,8 @@ class FileSink:
         return _one_spelling(self.path)
 
     def __str__(self) -> str:
-        return f"{self.format} files in {self.path}"
+        by = f" by {', '.join(self.hive_partitions)}" if self.hive_partitions else ""
+        return f"{self.format} files in {self.path}{by}"
 
 
 def _names(given: Any) -> Any:

@@ -54,7 +54,8 @@ def publish_beside(
     """
     check_whole(stage, manifests)
     target, contents = folder_of(sink), contents_of(identity, manifests)
-    if published(target) == contents:  # by a mode that replaces what is there
+    added = {**contents, "mode": sink.mode}
+    if published(target) in (contents, added):  # the former by a mode that replaces what is there
         fence()
         return sum(len(manifest.files) for manifest in manifests)
     hidden = f"_rekindle-{tag_of(identity)}-"
@@ -66,7 +67,7 @@ def publish_beside(
         (staged / "new").mkdir()
         (staged / "old").mkdir()
         names = _gather(stage, sink, store, manifests, identity, schema, staged / "new")
-        (staged / SUCCESS).write_text(json.dumps({**contents, "mode": sink.mode}) + "\n")
+        (staged / SUCCESS).write_text(json.dumps(added) + "\n")
         flush_all(staged)
         fence()
         for path in left:

@@ -110,6 +110,7 @@ class Publisher:
             fence=partial(self._fence, stage, contents=contents),
         )
         state.note("SinkPublished", stage=stage.name, path=sink.target, files=files, contents=contents)
+        self._flush()
 
     def _by_spark(self, stage: Stage, sink: SparkSink) -> None:
         state, manifests = self._state, self._state.manifests(stage.name)

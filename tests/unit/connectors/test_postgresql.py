@@ -21,6 +21,7 @@ from pyspark.sql.types import ArrayType, DecimalType, LongType, StringType, Stru
 from rekindle.connectors import postgresql_commit
 from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.postgresql import Postgresql
+from rekindle.connectors.postgresql_connection import Database
 from rekindle.connectors.postgresql_types import takes
 from tests.postgres import PASSWORD, Server, server
 
@@ -157,13 +158,31 @@ def wait_for(db: Server, count: str) -> None:
     raise TimeoutError(count)
 
 
-def test_drivers_that_make_the_table_and_the_ledger_at_once_both_come_to_their_end(db):
-    """Of two pipelines with the same table."""
-    pipelines = [writer(db, txnAppId=f"store/{number}") for number in range(4)]
+@pytest.mark.parametrize("names", [["totals"] * 4, ["totals", "b", "c", "d"]], ids=["one table", "tables beside it"])
+def test_first_commits_at_once_make_the_tables_and_one_ledger(db, names):
+    """Of several pipelines, which all find no ledger before any of them makes it."""
+    pipelines = [writer(db, table=name, txnAppId=f"store/{number}") for number, name in enumerate(names)]
     messages = [write(made, number) for number, made in enumerate(pipelines)]
     with ThreadPoolExecutor(4) as drivers:
         list(drivers.map(lambda made, message: made.commit([message]), pipelines, messages))
-    assert sorted(rows(db)) == [0, 1, 2, 3]
+    assert sorted(n for name in set(names) for n in rows(db, name)) == [0, 1, 2, 3]
+    assert db.execute("SELECT count(*) FROM rekindle_commits") == [(4,)]
+
+
+def test_a_ledger_that_another_is_about_to_make_is_waited_for(db, monkeypatch):
+    """Two tables of a schema: both have found none when the first makes it."""
+    one, other, both = writer(db), writer(db, table="b"), Barrier(2, timeout=60)
+    messages, lock = [[write(one, 1)], [write(other, 2)]], postgresql_commit._lock
+
+    def together(cursor: Any, name: str) -> None:
+        if "ledger" in name:
+            both.wait()
+        lock(cursor, name)
+
+    monkeypatch.setattr(postgresql_commit, "_lock", together)
+    with ThreadPoolExecutor(2) as drivers:
+        list(drivers.map(lambda made, given: made.commit(given), [one, other], messages))
+    assert (rows(db), rows(db, "b")) == ([1], [2])
 
 
 @pytest.mark.parametrize("overwrite", [False, True])
@@ -573,6 +592,15 @@ def test_a_password_is_in_no_message_and_no_error(db):
             writer(db, **given)
         assert "ecret" not in str(caught.value)
         assert caught.value.__cause__ is None
+
+
+def test_what_the_server_says_is_told_without_the_password():
+    said = "connection to server failed: s ecret, s%20ecret"
+    for database in (Database("postgresql://me@db/x", None, "s ecret"), Database("postgresql://me:s%20ecret@db/x")):
+        told = database._tellable(said)
+        assert told.startswith("connection to server failed: ***")
+        assert "s ecret" not in told
+    assert Database("postgresql://me:s%20ecret@db/x")._tellable(said).count("***") == 2
 
 
 def test_libpq_finds_what_is_not_said(db, tmp_path, monkeypatch):

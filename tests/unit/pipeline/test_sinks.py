@@ -37,6 +37,7 @@ def test_a_path_may_be_an_object():
     sink = FileSink(Path("out") / "report")  # type: ignore[arg-type]
     assert sink == FileSink("out/report")
     assert str(sink) == "parquet files in out/report"
+    assert str(FileSink("out", "csv", hive_partitions=["a", "b"])) == "csv files in out by a, b"
 
 
 @pytest.mark.requirement("S5-6", "S5-7")

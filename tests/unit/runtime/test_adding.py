@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -18,8 +19,11 @@ from rekindle.pipeline import FileSink, Pipeline
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.adding import publish_beside
 from rekindle.runtime.errors import Fenced, InputLost, PipelineMisuse, StoreFull
+from rekindle.runtime.facts import RunFacts
 from rekindle.runtime.manifest import Manifest, StoredFile
+from rekindle.runtime.publication import Publication
 from rekindle.runtime.publish import check_target, publish
+from rekindle.runtime.publisher import Publisher
 from rekindle.runtime.store import Store
 
 SCHEMA = json.dumps(
@@ -217,6 +221,30 @@ def test_no_rows_change_nothing_and_show_their_columns_where_nothing_is(store, t
     put(sink(tmp_path), store, manifests(store, "one"), "1")
     assert put(sink(tmp_path), store, none, "empty again") == 0
     assert told(tmp_path / "out") == rows("one")
+
+
+def test_what_was_compacted_after_all_of_it_was_there_is_not_added_again(store, tmp_path):
+    """By the journal, and by `_SUCCESS` where nobody else has written since."""
+    made, notes, to = manifests(store, "one"), list[dict[str, Any]](), sink(tmp_path)
+    run = SimpleNamespace(identity="run", store=store, facts=RunFacts(), journal=SimpleNamespace(check_kept=nothing))
+    state: Any = SimpleNamespace(open_run=run, manifests=lambda name: made, schemas={"b": SCHEMA})
+    state.note = lambda note, **more: notes.append({"note": note, **more})
+    state.graph = SimpleNamespace(stages=[stage_of(to)])
+    publisher = Publisher(state, nothing, lambda now: None)
+    publisher.publish_all()
+    for path in (tmp_path / "out").glob("day=*/*"):
+        path.rename(path.with_name("compacted.parquet"))
+    wanted = sorted(tmp_path.rglob("out/day=*/*"))
+    publisher.publish_all()
+    assert sorted(tmp_path.rglob("out/day=*/*")) == wanted
+    (tmp_path / "out" / "_SUCCESS").write_text("")
+    ended = notes[-1]["contents"]
+    run.facts.publications[("b", to.target)] = Publication(ended)
+    publisher.publish_all()
+    assert sorted(tmp_path.rglob("out/day=*/*")) == wanted
+    run.facts.publications[("b", to.target)] = Publication(ended, 1)
+    publisher.publish_all()
+    assert len(list(tmp_path.rglob("out/day=*/part-*"))) == 4, "nobody knows of it any more"
 
 
 def test_what_replaced_the_folder_in_this_run_is_not_added_to_it_again(store, tmp_path):
