@@ -18,6 +18,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types
 from pyspark.sql.types import ArrayType, DecimalType, LongType, StringType, StructType, TimestampType
 
+from rekindle import connectors
 from rekindle.connectors import postgresql_commit
 from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.postgresql import Postgresql
@@ -41,6 +42,19 @@ def db(postgres: Server) -> Server:
         "DROP SCHEMA public CASCADE; CREATE SCHEMA public; DROP SCHEMA IF EXISTS staging CASCADE; CREATE SCHEMA staging"
     )
     return postgres
+
+
+@pytest.fixture(autouse=True)
+def by_reference() -> Iterator[None]:
+    """What is unpickled by value in the process that has pickled it gives the class the copy's methods, of which nothing
+    can be replaced here."""
+    pickle: Any = cloudpickle
+    was = "rekindle.connectors" in pickle.list_registry_pickle_by_value()
+    if was:
+        pickle.unregister_pickle_by_value(connectors)
+    yield
+    if was:
+        pickle.register_pickle_by_value(connectors)
 
 
 def writer(db: Server, version: int = 1, *, overwrite: bool = False, schema: Any = SCHEMA, **more: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rekindle.api.settings import RekindleSettings
 from rekindle.core import actions as act
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
@@ -73,7 +74,7 @@ class Edited:
         )
         master = JobMaster.__new__(JobMaster)
         schemas, plans = dict(run.facts.schemas), dict(run.facts.plans)
-        master.state = RunState(graph, None, run, core, None, None, schemas, plans)  # type: ignore[arg-type]
+        master.state = RunState(graph, RekindleSettings(), run, core, None, None, schemas, plans)  # type: ignore[arg-type]
         master._observer, master._actor = Observer(master.state), Actor(master.state)  # type: ignore[assignment]
         master._options, master._attempt = OPTIONS, run.facts.drivers + 1
         master._exchange = SimpleNamespace(tell=lambda now: None)  # type: ignore[assignment]

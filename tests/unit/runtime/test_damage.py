@@ -14,6 +14,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from rekindle.api.settings import RekindleSettings
 from rekindle.core import events as ev
 from rekindle.core.graph import ExecutionGraph
 from rekindle.core.ids import ExecutionVertexID
@@ -68,7 +69,7 @@ def resumed(store: Store) -> JobMaster:
         blocklist=BlocklistOptions(),
     )
     master = JobMaster.__new__(JobMaster)
-    master.state = RunState(built, None, run, core, None, None, dict(run.facts.schemas), {})  # type: ignore[arg-type]
+    master.state = RunState(built, RekindleSettings(), run, core, None, None, dict(run.facts.schemas), {})  # type: ignore[arg-type]
     master._observer, master._actor, master._attempt = Observer(master.state), Actor(master.state), 1
     master._options = ev.OptionsGiven(speculation, FailoverOptions(), BlocklistOptions(), ())
     master._start()
