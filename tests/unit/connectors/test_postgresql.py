@@ -46,8 +46,8 @@ def db(postgres: Server) -> Server:
 
 @pytest.fixture(autouse=True)
 def by_reference() -> Iterator[None]:
-    """What is unpickled by value in the process that has pickled it gives the class the copy's methods, of which nothing
-    can be replaced here."""
+    """What is unpickled by value in the process that has pickled it gives the class the methods of the copy, of which
+    none can be replaced here."""
     pickle: Any = cloudpickle
     was = "rekindle.connectors" in pickle.list_registry_pickle_by_value()
     if was:

@@ -78,6 +78,7 @@ class Edited:
         master._observer, master._actor = Observer(master.state), Actor(master.state)  # type: ignore[assignment]
         master._options, master._attempt = OPTIONS, run.facts.drivers + 1
         master._exchange = SimpleNamespace(tell=lambda now: None)  # type: ignore[assignment]
+        master._sources = SimpleNamespace(read=lambda: ())  # type: ignore[assignment]
         return master
 
     def opened(self, graph: PipelineGraph) -> OpenRun:
