@@ -426,7 +426,7 @@ def test_a_detector_that_fails_ends_the_run_with_a_last_record(spark, tmp_path, 
         def find_slow(self, graph, now):
             raise ArithmeticError("a defect of the detector")
 
-    monkeypatch.setattr("rekindle.runtime.job_master._detector", lambda options: Broken())
+    monkeypatch.setattr("rekindle.runtime.job_master._detector", lambda *_: Broken())
     with pytest.raises(ArithmeticError, match="a defect of the detector"):
         pipeline_of(tmp_path / "out", lambda numbers: numbers).run(spark, store=tmp_path / "store")
     last = sorted((tmp_path / "store").rglob("journal/*.jsonl"))[-1].read_text()

@@ -52,14 +52,16 @@ def server() -> Iterator[postgres.Server]:
         yield made
 
 
-def pipeline_of(folder: Path, options: Mapping[str, Any]) -> Pipeline:
-    """Two tasks read, and the rows are published to `out` of the folder."""
+def pipeline_of(folder: Path, options: Mapping[str, Any], *, fails: bool = False) -> Pipeline:
+    """Two tasks read, and the rows are published to `out` of the folder, unless the stage behind them fails."""
     pipeline = Pipeline("reads")
     more = {"partitionColumn": "id", "numPartitions": SPLITS}
     pipeline.read("orders", Database, options={**more, **options}, partitions=2)
 
     @pipeline.sink(FileSink(str(folder / "out")))
     def out(orders: DataFrame) -> DataFrame:
+        if fails:
+            raise ValueError("it ends here")
         return orders
 
     return pipeline
@@ -103,13 +105,20 @@ def numbers(spark: SparkSession, folder: Path) -> list[int | None]:
 
 
 @pytest.mark.requirement("S4-2")
-def test_the_rows_are_those_that_the_server_has_and_the_password_is_not_stored(spark, tmp_path, server):
+def test_the_rows_are_those_that_the_server_has(spark, tmp_path, server):
     options = {"url": server.uri("reader", None), "password": "sesame-first", "dbtable": "orders"}
     report = pipeline_of(tmp_path, options).run(spark, store=tmp_path / "store").report
     found = spark.read.parquet(str(tmp_path / "out")).selectExpr(*IN_SPARK).collect()
     assert sorted(map(tuple, found), key=repr) == sorted(server.execute(f"SELECT {IN_SQL} FROM orders"), key=repr)
     (source,) = report["sources"]
     assert (source["splits"], source["settled"], source["subtasks"]) == (SPLITS, SPLITS, 2)
+
+
+def test_the_password_is_not_stored(spark, tmp_path, server):
+    """What is stored of a source goes when a run has finished; this one has not."""
+    options = {"url": server.uri("reader", None), "password": "sesame-first", "dbtable": "orders"}
+    with pytest.raises(PipelineFailed, match="it ends here"):
+        pipeline_of(tmp_path, options, fails=True).run(spark, store=tmp_path / "store")
     kept = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
     assert any(b"rekindle.connectors.database" in path.read_bytes() for path in kept), "the reader is stored"
     assert [path for path in kept if b"sesame" in path.read_bytes()] == []
@@ -124,7 +133,7 @@ def test_a_connection_that_is_ended_and_a_password_that_is_changed_cost_one_atte
     def change() -> None:
         from adbc_driver_postgresql import dbapi
 
-        until(lambda: readers(server, "query LIKE 'COPY%'") > 0)
+        until(lambda: readers(server, "query LIKE 'COPY%WHERE%'") > 0)
         with dbapi.connect(server.uri()) as connection, connection.cursor() as cursor:
             cursor.adbc_statement.set_options(**{"adbc.postgresql.use_copy": "false"})
             cursor.execute("LOCK TABLE orders IN ACCESS EXCLUSIVE MODE")
@@ -148,7 +157,7 @@ def write_password(path: Path, password: str) -> None:
 
 def test_a_server_that_is_gone_is_told_and_the_next_run_goes_on(spark, tmp_path, server):
     def stop() -> None:
-        until(lambda: readers(server, "query LIKE 'COPY%'") > 0)
+        until(lambda: readers(server, "query LIKE 'COPY%WHERE%'") > 0)
         server.stop()
 
     options = {"url": server.uri("reader", None), "password": "sesame-first", "query": SLOW}
