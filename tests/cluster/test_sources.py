@@ -39,5 +39,7 @@ def test_a_killed_driver_costs_what_was_being_read_and_nobody_reads_a_split_twic
     assert report["drivers"] == 2
     assert report["recoveries"][0]["restarted"] == {"ticks": 1}
     assert [(one["splits"], one["settled"]) for one in report["sources"]] == [(SPLITS, SPLITS)]
+    (told,) = app.status["sources"]
+    assert (told["name"], told["subtasks"], told["numSplits"]) == ("ticks", SUBTASKS, SPLITS)
     (shares,) = app.said("shares")
     assert sum(shares) == SPLITS

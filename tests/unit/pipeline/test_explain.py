@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rekindle.core.options import SpeculationOptions
-from rekindle.pipeline import FileSink, Pipeline, PipelineError, explain
+from rekindle.pipeline import FileSink, Pipeline, PipelineError, SparkSink, explain
 from rekindle.pipeline.explain import mermaid
 from tests.unit.pipeline.helpers import three_stages
 
@@ -186,3 +186,28 @@ def test_a_stream_with_speculation_is_not_explained_but_refused():
     for form in (explain, mermaid):
         with pytest.raises(PipelineError, match="source 'clicks' is a streaming source and speculation is on"):
             form(pipeline.build(), SpeculationOptions(enabled=True))
+
+
+def ends_of(**options: bool) -> dict[str, str]:
+    """Stage -> what the section on sources and sinks says."""
+    pipeline = Pipeline("ends")
+    pipeline.source_function("n BIGINT", splits=3, side_effects=False, name="pages")(lambda split, splits: iter(()))
+    pipeline.source_function("n BIGINT", splits=3, name="calls")(lambda split, splits: iter(()))
+    table = SparkSink("jdbc", options={"url": "jdbc:x", "password": "hidden", "dbtable": "t"})
+    pipeline.sink(table, name="table")(lambda pages, calls: pages)
+    pipeline.sink(SparkSink("delta", options={"path": "/lake"}, mode="overwrite"), name="lake")(lambda pages: pages)
+    text = explain(pipeline.build(), SpeculationOptions(**options))
+    assert "hidden" not in text
+    section = text.partition("\nSources and sinks\n")[2].partition("\n\n")[0]
+    return {row.split()[0]: " ".join(row.split()[1:]) for row in section.splitlines()[2:]}
+
+
+def test_what_sources_and_sinks_are_and_who_may_use_them_is_said():
+    told = ends_of(enabled=True, sink_enabled=True)
+    assert told["pages"].endswith(", by splits several")
+    assert told["calls"].endswith("one its function may have side effects: it does not say side_effects=False")
+    assert told["table"] == "sink SparkSink jdbc, append several a commit that was cut off is not repeated (repeatable)"
+    assert told["lake"] == "sink SparkSink delta, overwrite several"
+    off = ends_of(enabled=True, source_enabled=False)
+    assert off["pages"].endswith("one it is a source and speculation.sourceEnabled is false")
+    assert off["lake"].endswith("one it is a sink and speculation.sinkEnabled is false")
