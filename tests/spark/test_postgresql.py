@@ -59,11 +59,11 @@ def pipeline(trouble):
     made = Pipeline("shop")
     sink = DataSourceSink(Postgresql, {"url": URL, "password": PASSWORD, "table": "totals"})
 
-    @made.source(partitions=2)
+    @made.source(partitions=3)
     def some(spark):
         return spark.range(10).withColumnRenamed("id", "n")
 
-    @made.sink(sink, partitions=3)
+    @made.sink(sink, pointwise=True)  # its function runs in the task that writes
     def out(some):
         return some.mapInArrow(disturbed(trouble), "n long")
 
