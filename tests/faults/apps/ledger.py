@@ -159,6 +159,8 @@ class LedgerWriter(DataSourceWriter):
 
     def commit(self, messages):
         table = self.story.out / "table"
+        if "loser" in self.story.happens:
+            self.story.wait_until((self.story.marks / "aborted").exists)
         if "gone" in self.story.happens and self.story.is_first("gone"):
             table.rename(table.with_name("elsewhere"))
         with open(table / "ledger", "r+") as ledger:
@@ -174,6 +176,7 @@ class LedgerWriter(DataSourceWriter):
         for one in messages:
             (self.story.out / "staged" / one.name).unlink()
             self.story.note(aborted=one.name)
+        (self.story.marks / "aborted").touch()
 
 
 class Staged(WriterCommitMessage):
