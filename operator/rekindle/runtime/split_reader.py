@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import CaseInsensitiveDict, DataSource, DataSourceReader, InputPartition
 
 from rekindle.runtime.task import VERSIONS_PROPERTY, version_of
 
@@ -106,7 +106,7 @@ class _SubtaskReader(DataSourceReader):
             generation = version_of(context.getLocalProperty(VERSIONS_PROPERTY), subtask)
         reader: Any = cloudpickle.loads(self._spec.reader)
         if self._spec.secrets:
-            reader = reader.with_secrets(self._spec.secrets)
+            reader = reader.with_secrets(CaseInsensitiveDict(self._spec.secrets))
         client = SplitClient(self._spec, subtask, generation, context.taskAttemptId())
         said = FINISHED
         try:

@@ -141,6 +141,20 @@ def test_a_source_is_another_when_its_class_options_or_schema_change():
     assert fingerprint(Events) == known[0]
 
 
+def test_another_password_makes_no_other_source():
+    class Keyed(Events):
+        secret_options = ("password",)
+
+    def fingerprint(source: Any, **options: str) -> str:
+        return stage_fingerprint(declared(source, options=options).build(), "events")
+
+    known = fingerprint(Keyed, path="/in", PassWord="one")
+    assert fingerprint(Keyed, path="/in", password="two") == known
+    assert fingerprint(Keyed, path="/in") == known
+    assert fingerprint(Keyed, path="/other", password="one") != known
+    assert fingerprint(Events, password="one") != fingerprint(Events, password="two")
+
+
 def written(function: Any, **options: Any) -> Pipeline:
     pipeline = Pipeline("users")
     pipeline.source_function("id BIGINT", splits=4, **options)(function)

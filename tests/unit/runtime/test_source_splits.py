@@ -163,3 +163,33 @@ def test_splits_that_name_hosts_are_given_to_who_is_there(store):
     for host in ("n2", "n2", "n2"):
         coordinator.handle_event_from_operator(0, 0, RequestSplit(host))
     assert [split.number for split in coordinator.tracker.splits(0)] == [1, 2, 0]
+
+
+class Keyed(Reader):
+    """Has a password, and is the same reader without it."""
+
+    def __init__(self, password: str | None) -> None:
+        super().__init__([InputPartition(1)])
+        self.password = password
+
+    def with_secrets(self, options: Any) -> Keyed:
+        return Keyed(options.get("password"))
+
+
+def test_a_reader_is_stored_without_what_its_source_calls_secret(store):
+    made: Any = source(reader=Keyed("sesame"))
+    made.secret_options = ("password",)
+    read = DataSourceRead(made, {"Password": "sesame", "url": "there"})
+    opened = opened_source("numbers", read, store, "splits")
+    loads: Any = cloudpickle.loads
+    assert loads(opened.reader).password is None
+    assert b"sesame" not in (store.get("splits") or b"")
+    assert read.secrets == {"Password": "sesame"}
+
+
+def test_a_reader_that_cannot_do_without_its_secrets_is_refused(store):
+    made: Any = source(splits=[InputPartition(1)])
+    made.secret_options = ("password",)
+    with pytest.raises(PipelineMisuse, match=r"its reader has no method with_secrets\(options\)"):
+        opened_source("numbers", DataSourceRead(made), store, "splits")
+    assert store.get("splits") is None
