@@ -30,11 +30,8 @@ class AttemptBindings:
     _failed: set[int] = field(default_factory=set)
     _of_jobs: dict[SparkJob, list[ExecutionAttemptID]] = field(default_factory=dict)
 
-    def attempt_of(self, task: TaskView) -> ExecutionAttemptID | None:
-        return self._attempts.get(task.task)
-
-    def attempt_of_task(self, task: int) -> ExecutionAttemptID | None:
-        """As `attempt_of`, by Spark's id."""
+    def attempt_of(self, task: int) -> ExecutionAttemptID | None:
+        """What a task stands for, by Spark's id of it."""
         return self._attempts.get(task)
 
     def task_of(self, attempt: ExecutionAttemptID) -> int | None:

@@ -104,7 +104,7 @@ class JobMaster:
         self._exchange = OperatorExchange(self.state, self._sources.counts)
         self._driver = StageDriver(self.state, self._observer)
         self._attempt = facts.drivers + 1  # of this run, whoever started them
-        self._detector = _detector(options, lambda: self._sources.times(self.state.bindings.attempt_of_task))
+        self._detector = _detector(options, lambda: self._sources.times(self.state.bindings.attempt_of))
         self._check_interval = options.slow_tasks.check_interval
         self._next_check = self._next_look = 0.0  # of the clock that nobody sets
         self._slow_before = False

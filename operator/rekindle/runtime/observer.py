@@ -176,7 +176,7 @@ class Observer:
                     )
 
     def _see_result_task(self, run: StageRun, task: TaskView, job: SparkJob, now: float) -> None:
-        attempt = self.state.bindings.attempt_of(task)
+        attempt = self.state.bindings.attempt_of(task.task)
         if attempt is None and job.cancelled:
             return  # what is wanted of its partitions, another job makes
         if attempt is None:

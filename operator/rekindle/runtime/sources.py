@@ -46,8 +46,7 @@ from rekindle.runtime.failures import user_error
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.source_splits import OpenedSource, enumerator_of, opened_source
 from rekindle.runtime.split_endpoint import Event, NotYet, Reader, Refused, Split, SplitEndpoint
-from rekindle.runtime.split_reader import MOST_EVENT, SourceSpec, data_source
-from rekindle.runtime.split_times import SplitTimes
+from rekindle.runtime.split_reader import FINISHED, MOST_EVENT, SourceSpec, data_source
 from rekindle.runtime.storable import parsed_schema
 from rekindle.runtime.store import Store
 
@@ -58,10 +57,8 @@ Settled = Mapping[tuple[str, str], Mapping[int, Sequence[int]]]
 """[(stage, which of its sources) -> subtask -> numbers of the splits that it reads, in order]"""
 
 _LEAST_PATIENCE = 120.0
-_TIMES_SECONDS = 0.05
-"""For which the job master waits for a source's times; else it does without, this time."""
-_COUNT_SECONDS = 0.02
-"""For which the job master waits for a source's lock: what it would count it knows from before."""
+_LOOK_SECONDS = 0.02
+"""For which the job master waits for a source's lock; else it does with what it knew before, or without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +132,9 @@ class _Source:
         generations: [subtask -> the newest that has registered]
         begun: [subtask -> the one whose attempts read]
         numbers: [reader -> the attempt that it is]
-        times: that its readers take for a split.
+        tasks: [attempt -> Spark's id of it]
         progress: what became of the splits.
-        lock: of coordinator, generations, numbers, times and progress.
+        lock: of coordinator, generations, numbers, tasks and progress.
         counts: as they were when they were counted last; of the job master's thread.
         read: what was told of that.
     """
@@ -154,7 +151,7 @@ class _Source:
     generations: dict[int, int] = field(default_factory=dict)
     begun: dict[int, int] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
-    times: SplitTimes = field(default_factory=SplitTimes)
+    tasks: dict[int, int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -279,14 +276,11 @@ class SourceReads:
         source, position = self._sources[reader.stage], max(0, position)
         with source.lock, self._telling(source):
             attempt = self._attempt(source, reader)
-            source.times.asks(reader, position, time.monotonic())
-            source.progress.asks(attempt, position)
+            source.progress.asks(attempt, position, time.monotonic())
             message = self._message(source, reader, attempt, position)
-            if isinstance(message, AddSplit):
-                source.times.handed(reader, position, time.monotonic())
             if message is not None:
                 split = message.split.number if isinstance(message, AddSplit) else None
-                source.progress.told(attempt, position, split)
+                source.progress.told(attempt, position, split, time.monotonic())
         match message:
             case AddSplit(split):
                 return Split(split.number, source.opened.splits[split.number])
@@ -307,11 +301,11 @@ class SourceReads:
     def ended(self, reader: Reader, said: str) -> None:
         source = self._sources[reader.stage]
         with source.lock:
-            source.times.ended(reader, said)
             attempt = source.numbers.pop(reader.id, None)
             if attempt is not None:
                 source.coordinator.execution_attempt_failed(reader.subtask, attempt, said)
-                source.progress.ended(attempt)
+                source.progress.ended(attempt, reader.subtask if said == FINISHED else None)
+                del source.tasks[attempt]
         if not source.coordinator.concurrent_attempts:
             self._tell_news()  # somebody may wait for its place
 
@@ -329,6 +323,7 @@ class SourceReads:
             self._reset(source, reader.subtask)
         source.begun[reader.subtask] = reader.generation
         attempt = source.numbers[reader.id] = next(self._numbers)
+        source.tasks[attempt] = reader.task
         coordinator.execution_attempt_ready(reader.subtask, attempt)
         self._handle(source, reader, attempt, ReaderRegistration(reader.host))
         return attempt
@@ -425,15 +420,23 @@ class SourceReads:
 
     def counts(self) -> dict[str, SplitCounts]:
         """[stage -> how far its source has been read]. Where an enumerator does not come back, as it was before."""
+        return {source.stage: source.counts for source in self._looked_at(self._count)}
+
+    def _count(self, source: _Source) -> None:
+        source.counts = source.progress.counts(source.coordinator)
+
+    def _looked_at(self, look: Callable[[_Source], None]) -> list[_Source]:
+        """All sources, when `look` was called with each, under its lock; but not where its enumerator has that and does
+        not come back."""
         with self._own:
             sources = list(self._sources.values())
         for source in sources:
-            if source.lock.acquire(timeout=_COUNT_SECONDS):
+            if source.lock.acquire(timeout=_LOOK_SECONDS):
                 try:
-                    source.counts = source.progress.counts(source.coordinator)
+                    look(source)
                 finally:
                     source.lock.release()
-        return {source.stage: source.counts for source in sources}
+        return sources
 
     def read(self) -> Iterable[SourceRead]:
         """What was read since the last call, for the journal; sources with nothing to tell are left out."""
@@ -457,17 +460,15 @@ class SourceReads:
 
     def times(self, attempt_of: Callable[[int], ExecutionAttemptID | None]) -> Mapping[str, SourceTimes]:
         """[stage -> what its readers take for a split]. `attempt_of`: a task of Spark's."""
-        with self._own:
-            sources = list(self._sources.values())
-        found = {}
-        for source in sources:
-            if source.lock.acquire(timeout=_TIMES_SECONDS):  # its enumerator may hold it, and block
-                try:
-                    finished, running = source.times.finished(), source.times.running(time.monotonic())
-                finally:
-                    source.lock.release()
-                attempts = {attempt: one for task, one in running.items() if (attempt := attempt_of(task)) is not None}
-                found[source.stage] = SourceTimes(finished, attempts)
+        found = dict[str, SourceTimes]()
+
+        def look(source: _Source) -> None:
+            running = source.progress.running_times(time.monotonic())
+            known = {attempt_of(source.tasks[number]): one for number, one in running.items() if number in source.tasks}
+            attempts = {attempt: one for attempt, one in known.items() if attempt is not None}
+            found[source.stage] = SourceTimes(source.progress.finished_times(), attempts)
+
+        self._looked_at(look)
         return found
 
     def settled(self, subtasks: Iterable[SettledSubtask]) -> None:

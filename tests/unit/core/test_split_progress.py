@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from rekindle.core.slow_readers import SplitsRead
 from rekindle.core.source_coordinator import AssigningEnumerator, ReaderRegistration, RequestSplit, SourceCoordinator
 from rekindle.core.split_progress import SplitCounts, SplitProgress, SubtaskSplits
 from rekindle.core.splits import InOrder
@@ -28,11 +31,11 @@ class Reading:
 
     def ask(self, subtask: int, attempt: int, position: int) -> Reading:
         """It has read what is before that, and is told what is there."""
-        self.progress.asks(attempt, position)
+        self.progress.asks(attempt, position, 0.0)
         inbox = self.coordinator.inbox(subtask, attempt)
         if position >= len(inbox):
             self.coordinator.handle_event_from_operator(subtask, attempt, RequestSplit("host"))
-        self.progress.told(attempt, position, getattr(inbox[position], "split", None))
+        self.progress.told(attempt, position, getattr(inbox[position], "split", None), 0.0)
         return self
 
     @property
@@ -108,3 +111,51 @@ def test_all_subtasks_are_told_of_the_end():
     assert (one.counts.finished, one.counts.no_more_splits) == (6, 1)
     one.ask(1, 1, 0).ask(2, 2, 0)
     assert one.counts.no_more_splits == 3
+
+
+class TestTimes:
+    """How long attempts take for their splits, by the clock that the caller has."""
+
+    @pytest.fixture
+    def one(self) -> SplitProgress:
+        """Attempt 40 of subtask 0 has read one split in 2 s, and reads another since 3 s."""
+        one = SplitProgress(1000)
+        one.asks(40, 0, 1.0)
+        one.told(40, 0, 0, 1.0)
+        one.asks(40, 1, 3.0)
+        one.told(40, 1, 1, 3.0)
+        return one
+
+    def test_a_split_takes_from_when_it_is_handed_out_until_the_next_is_asked_for(self, one):
+        assert one.running_times(7.5) == {40: SplitsRead((2.0,), 4.5)}
+
+    def test_who_waits_for_a_split_reads_none(self, one):
+        one.asks(40, 2, 6.0)
+        assert one.running_times(9.0) == {40: SplitsRead((2.0, 3.0), None)}
+
+    def test_a_reader_that_was_cut_off_and_asks_again_has_not_read_the_split(self, one):
+        one.asks(40, 1, 4.0)
+        one.told(40, 1, 1, 4.0)
+        assert one.running_times(7.5) == {40: SplitsRead((2.0,), 4.5)}
+
+    def test_only_who_has_read_all_is_a_measure_for_others(self, one):
+        one.asks(40, 2, 6.0)
+        one.ended(40, 0)
+        one.asks(41, 0, 1.0)
+        one.told(41, 0, 2, 1.0)
+        one.ended(41)
+        assert (one.finished_times(), one.running_times(9.0)) == ({0: SplitsRead((2.0, 3.0), None)}, {})
+
+    def test_of_many_splits_the_last_are_kept(self):
+        one = SplitProgress(1000)
+        for number in range(1000):
+            one.asks(40, number, float(number * number))
+            one.told(40, number, number, float(number * number))
+        ((taken),) = (read.taken for read in one.running_times(0.0).values())
+        assert len(taken) == 101
+        assert taken[-1] == 999.0**2 - 998.0**2
+
+    def test_a_reader_that_never_asked_may_end(self):
+        one = SplitProgress(1000)
+        one.ended(40, 0)
+        assert one.finished_times() == {}
