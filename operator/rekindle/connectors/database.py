@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -27,13 +26,14 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.database_connection import Server, checked_url, cursor
 from rekindle.connectors.database_ranges import Axis, asked_position, conditions, cuts, position
-from rekindle.connectors.database_types import Selection, axis, fitted, found, quoted, selection, spark_schema
+from rekindle.connectors.database_types import Selection, axis, fitted, found, selection, spark_schema
+from rekindle.connectors.option_values import known_options
+from rekindle.connectors.sql_names import quoted
 
-_NAMES = (
+_OPTIONS = (
     "url", "dbtable", "query", "user", "password", "partitionColumn", "lowerBound", "upperBound", "numPartitions",
     "fetchsize", "queryTimeout", "sessionInitStatement",
 )  # fmt: skip
-_OPTIONS = {name.lower(): name for name in _NAMES}
 _MOST_SPLITS = 1_000_000
 
 
@@ -65,17 +65,13 @@ class DatabaseOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> DatabaseOptions:
         """Raises ValueError that names the option, and the remedy."""
-        said = {name.lower(): value for name, value in options.items()}
-        for name in said.keys() - _OPTIONS.keys():
-            near = get_close_matches(name, _OPTIONS, 1)
-            hint = f"did you mean {_OPTIONS[near[0]]!r}? " if near else ""
-            raise ValueError(f"Database has no option {name!r}: {hint}there are {', '.join(_OPTIONS.values())}")
+        said = known_options("Database", options, _OPTIONS)
         if not said.get("url"):
             raise ValueError("Database needs the option 'url', such as postgresql://reader@db.example/shop")
         column = said.get("partitioncolumn")
-        for name in ("lowerbound", "upperbound", "numpartitions"):
-            if name in said and not column:
-                raise ValueError(f"Database has {_OPTIONS[name]!r} and no 'partitionColumn': say which column is cut")
+        for name in ("lowerBound", "upperBound", "numPartitions"):
+            if name.lower() in said and not column:
+                raise ValueError(f"Database has {name!r} and no 'partitionColumn': say which column is cut")
         if column and "numpartitions" not in said:
             raise ValueError(
                 "Database has 'partitionColumn' and no 'numPartitions': say into how many splits it is cut"

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rekindle.connectors.database_ranges import Axis
+from rekindle.connectors.sql_names import quoted
 
 _LIKE_NUMBERS = ("money", "oid", "xid", "cid", "tid")
 """Their values come as integers, and mean something else."""
@@ -37,11 +38,6 @@ class Selection:
         """The columns, and behind them the number of the first doubt that holds; null, where there is none."""
         when = " ".join(f"WHEN {condition} THEN {number}" for number, (condition, _) in enumerate(self.doubts))
         return ", ".join([*self.columns, f"CASE {when} END"] if when else self.columns)
-
-
-def quoted(name: str) -> str:
-    """A name as SQL writes it."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def found(name: str, there: Sequence[str], what: str) -> str:

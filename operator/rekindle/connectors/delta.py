@@ -19,9 +19,11 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.delta_files import AddedFile, AddedFiles, remove, write_files
 from rekindle.connectors.file_system import file_system
+from rekindle.connectors.option_values import known_options
 
 _FOLDER_TYPES = {"string", "bool", "date32[day]", "int8", "int16", "int32", "int64"}
-_OPTIONS = {"path", "partitionby", "txnappid", "txnversion"}
+_OTHER_OPTIONS = ("txnAppId", "txnVersion")
+"""What a sink gives that knows its commits again."""
 
 
 class Delta(DataSource):
@@ -42,8 +44,7 @@ class Delta(DataSource):
     def writer(self, schema: Any, overwrite: bool) -> DeltaWriter:
         """Raises ValueError for options that are none, and for a table that has other columns or is partitioned by
         others."""
-        if unknown := sorted(name for name in self.options if name.lower() not in _OPTIONS):
-            raise ValueError(f"Delta has no option {unknown[0]!r}: there are 'path' and 'partitionBy'")
+        known_options("Delta", self.options, ("path", "partitionBy"), _OTHER_OPTIONS)
         if not self.options.get("path"):
             raise ValueError("Delta needs the option 'path': the table's folder")
         made = DeltaWriter(

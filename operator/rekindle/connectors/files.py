@@ -8,7 +8,6 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -18,6 +17,7 @@ from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.column_names import called_as
 from rekindle.connectors.file_system import file_system
 from rekindle.connectors.hive_folders import key_of
+from rekindle.connectors.option_values import flag, known_options
 
 _FORMATS = ("parquet", "csv", "json", "text")
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -50,11 +50,7 @@ class FileOptions:
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> FileOptions:
         """Raises ValueError that names the option, and the remedy."""
-        said = {name.lower(): value for name, value in options.items()}
-        for name in said.keys() - _OPTIONS.keys():
-            near = get_close_matches(name, _OPTIONS, 1)
-            hint = f"did you mean {_OPTIONS[near[0]]!r}? " if near else ""
-            raise ValueError(f"Files has no option {name!r}: {hint}there are {', '.join(_OPTIONS.values())}")
+        said = known_options("Files", options, _OPTIONS)
         paths = tuple(filter(None, (path.strip() for path in said.get("path", "").split(","))))
         if not paths:
             raise ValueError("Files needs the option 'path': a file, a folder or a pattern such as data/*.csv")
@@ -67,19 +63,13 @@ class FileOptions:
             paths,
             said["format"],
             _bytes(said.get("splitbytes", "64m")),
-            _flag("header", said.get("header", "true")),
+            flag("Files", "header", said.get("header", "true")),
             delimiter,
-            _flag("multiLine", said.get("multiline", "false")),
+            flag("Files", "multiLine", said.get("multiline", "false")),
         )
 
 
-_OPTIONS = {name.lower(): name for name in ("path", "format", "splitBytes", "header", "delimiter", "multiLine")}
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"Files has {name}={text!r}: it is true or false")
-    return text.lower() == "true"
+_OPTIONS = ("path", "format", "splitBytes", "header", "delimiter", "multiLine")
 
 
 def _bytes(text: str) -> int:

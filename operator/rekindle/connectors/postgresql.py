@@ -19,14 +19,13 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 
 from rekindle.connectors import postgresql_commit
 from rekindle.connectors.arrow_types import arrow_schema
-from rekindle.connectors.postgresql_connection import Database, identifier
+from rekindle.connectors.option_values import flag, known_options
+from rekindle.connectors.postgresql_connection import Database
 from rekindle.connectors.postgresql_target import Staging, Target
 from rekindle.connectors.postgresql_types import postgresql_type, sent_type
+from rekindle.connectors.sql_names import quoted
 
-_OPTIONS = {
-    name.lower(): name
-    for name in ("url", "table", "user", "password", "stagingSchema", "errorIfExists", "txnAppId", "txnVersion")
-}
+_OPTIONS = ("url", "table", "user", "password", "stagingSchema", "errorIfExists", "txnAppId", "txnVersion")
 _MOST_NAME = 63
 """Bytes of a name, which PostgreSQL cuts off there."""
 
@@ -63,10 +62,8 @@ class Postgresql(DataSource):
 
     def writer(self, schema: Any, overwrite: bool) -> PostgresqlWriter:
         """Raises ValueError for options that are none, and for rows that the table does not take; ConnectionError."""
-        said = {key.lower(): value for key, value in self.options.items()}
-        if unknown := sorted(said.keys() - _OPTIONS.keys()):
-            raise ValueError(f"Postgresql has no option {unknown[0]!r}: there are {', '.join(_OPTIONS.values())}")
-        refuses_rows = _flag("errorIfExists", said.get("errorifexists", "false"))
+        said = known_options("Postgresql", self.options, _OPTIONS)
+        refuses_rows = flag("Postgresql", "errorIfExists", said.get("errorifexists", "false"))
         if overwrite and refuses_rows:
             raise ValueError("Postgresql has errorIfExists=true and mode='overwrite': say one of them")
         database, columns = Database.of_options("Postgresql", said), _columns(schema)
@@ -112,10 +109,8 @@ class PostgresqlWriter(DataSourceArrowWriter):
         message.schema, message.table = self.staging.schema, self.staging.new_name(_partition())
         rows = _Rows(itertools.chain((first,), iterator), self.schema)
         with self.database.transaction() as cursor:
-            columns = ", ".join(f"{identifier(name)} {kind}" for name, kind in self.target.columns)
-            cursor.execute(
-                f"CREATE UNLOGGED TABLE {identifier(message.schema)}.{identifier(message.table)} ({columns})"
-            )
+            columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.target.columns)
+            cursor.execute(f"CREATE UNLOGGED TABLE {quoted(message.schema)}.{quoted(message.table)} ({columns})")
             try:
                 cursor.adbc_ingest(message.table, rows.reader(), mode="append", db_schema_name=message.schema)
             except Exception as error:
@@ -194,12 +189,6 @@ def _columns(schema: Any) -> tuple[tuple[str, str], ...]:
     if not found:
         raise ValueError("the rows have no columns: select some")
     return tuple(found)
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError(f"Postgresql has {name}={text!r}: it is true or false")
-    return text.lower() == "true"
 
 
 def _partition() -> int:

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
-from rekindle.connectors.postgresql_connection import Database, identifier
+from rekindle.connectors.postgresql_connection import Database
 from rekindle.connectors.postgresql_target import Staging, Target
+from rekindle.connectors.sql_names import quoted
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ def _drop(cursor: Any, names: Sequence[tuple[str, str]]) -> None:
         if time.monotonic() > deadline:
             raise failure or TimeoutError(f"{_DROP_SECONDS:.0f} seconds were not enough to drop {len(names)} tables")
         try:
-            cursor.execute(f"DROP TABLE IF EXISTS {identifier(schema)}.{identifier(name)}")
+            cursor.execute(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}")
         except Exception as error:
             failure = failure or error
     if failure is not None:
@@ -122,7 +123,7 @@ def _make_ledger(cursor: Any, target: Target) -> None:
 
 
 def _ledger(target: Target) -> str:
-    return f"{identifier(target.schema)}.{_LEDGER}"
+    return f"{quoted(target.schema)}.{_LEDGER}"
 
 
 def _has_ledger(cursor: Any, target: Target) -> bool:
@@ -177,10 +178,10 @@ def _check_written(cursor: Any, target: Target, staging: Staging, written: Seque
         if not one.table:
             continue
         place = f"{one.schema}.{one.table}"
-        cursor.execute("SELECT to_regclass($1)::text", (f"{identifier(one.schema)}.{identifier(one.table)}",))
+        cursor.execute("SELECT to_regclass($1)::text", (f"{quoted(one.schema)}.{quoted(one.table)}",))
         if cursor.fetchone()[0] is None:
             raise LookupError(f"the staging table {place} of partition {number} for {target} is gone: {again}")
-        cursor.execute(f"SELECT count(*) FROM {identifier(one.schema)}.{identifier(one.table)}")
+        cursor.execute(f"SELECT count(*) FROM {quoted(one.schema)}.{quoted(one.table)}")
         (rows,) = cursor.fetchone()
         if rows != one.rows:
             raise ValueError(

@@ -95,10 +95,5 @@ class Database:
         return text
 
 
-def identifier(name: str) -> str:
-    """As SQL has it: a name is what it says, in its letters' case."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _in_quotes(value: str) -> str:
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -8,8 +8,8 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from rekindle.connectors.postgresql_connection import identifier
 from rekindle.connectors.postgresql_types import cast, takes
+from rekindle.connectors.sql_names import quoted
 
 Columns = tuple[tuple[str, str], ...]
 """Names, and types as PostgreSQL spells them."""
@@ -61,7 +61,7 @@ class Target:
 
     @property
     def sql(self) -> str:
-        return f"{identifier(self.schema)}.{identifier(self.table)}"
+        return f"{quoted(self.schema)}.{quoted(self.table)}"
 
     def check(self, cursor: Any) -> bool:
         """Whether it is there. Raises ValueError where it does not take such rows."""
@@ -105,17 +105,15 @@ class Target:
             )
 
     def make(self, cursor: Any) -> None:
-        columns = ", ".join(f"{identifier(name)} {kind}" for name, kind in self.columns)
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.columns)
         cursor.execute(f"CREATE TABLE {self.sql} ({columns})")
 
     def insert(self, cursor: Any, schema: str, table: str) -> None:
         """All rows of that table."""
         there = self._columns_there(cursor)
-        names = ", ".join(identifier(name) for name, _ in self.columns)
-        values = ", ".join(identifier(name) + cast(there[name][0], written) for name, written in self.columns)
-        cursor.execute(
-            f"INSERT INTO {self.sql} ({names}) SELECT {values} FROM {identifier(schema)}.{identifier(table)}"
-        )
+        names = ", ".join(quoted(name) for name, _ in self.columns)
+        values = ", ".join(quoted(name) + cast(there[name][0], written) for name, written in self.columns)
+        cursor.execute(f"INSERT INTO {self.sql} ({names}) SELECT {values} FROM {quoted(schema)}.{quoted(table)}")
 
     def _columns_there(self, cursor: Any) -> dict[str, tuple[str, bool, bool]]:
         """Of each column its type, whether it must be given a value, and whether it may not."""

@@ -81,7 +81,8 @@ def _open_options(sink: DataSourceSink) -> str:
 
 
 def _source(source: DataSourceRead) -> Iterator[str]:
-    options = sorted(one for one in source.options.items() if one[0] not in source.secrets)
+    secrets = source.secrets
+    options = sorted(one for one in source.options.items() if one[0] not in secrets)
     yield f"options {options} schema {source.schema!r}"
     if source.reads is not None:
         yield f"splits {source.splits}"

@@ -122,7 +122,7 @@ def _place(sink: FileSink, staged: Path, target: Path, names: frozenset[str], id
     for number, name in enumerate(_superseded(sink, target, names, identity)):
         os.rename(target / name, staged / "old" / str(number))
         folders.add((target / name).parent)
-    for name in sorted(path for path in data_files(staged / "new")):
+    for name in list(data_files(staged / "new")):
         os.rename(staged / "new" / name, target / name)
     for name in names:
         os.stat(target / name)  # some were there before
