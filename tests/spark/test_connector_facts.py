@@ -8,13 +8,15 @@ from rekindle.api.operator_exchange import ExchangeRequest
 from rekindle.local.cluster import ClusterShape, LocalCluster
 from rekindle.local.watchdog import Watchdog
 from tests.spark.asked_driver import Driver, until
-from tests.spark.test_operator_exchange import post
+from tests.spark.heard_driver import LISTENS, post
 
 SPLITS = 20
 
 # Its readers go on, and its second sink commits, when there is a file that says so. One reader fails once.
-PROGRAM = """
-import hashlib, json, os, socket, sys, threading, time
+PROGRAM = (
+    LISTENS
+    + """
+import json, os, sys, threading, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -25,13 +27,6 @@ from rekindle.pipeline import DataSourceSink, FileSink, Pipeline
 from rekindle.runtime.report import build_report
 from rekindle.runtime.store import Store
 
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    port = free.getsockname()[1]
-os.environ |= {
-    "REKINDLE_EXCHANGE_PORT": str(port),
-    "REKINDLE_EXCHANGE_TOKEN_SHA256": hashlib.sha256(b"a token").hexdigest(),
-}
 here = Path.cwd()
 spark = rekindle.configure(SparkSession.builder, options={}).getOrCreate()
 
@@ -106,6 +101,7 @@ for line in sys.stdin:
     print(json.dumps(questions[line.strip()]()), flush=True)
 os._exit(0)
 """
+)
 
 
 @pytest.fixture

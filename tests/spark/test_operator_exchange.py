@@ -1,21 +1,21 @@
 """A pipeline that hears from the operator which nodes are blocked."""
 
-import http.client
 import time
 
 import pytest
 
-from rekindle.api.operator_exchange import PATH, ExchangeAnswer, ExchangeRequest, WireBlock, decode, encode
+from rekindle.api.operator_exchange import ExchangeRequest, WireBlock
 from rekindle.controller.recovery.job_facts import facts_of
 from rekindle.local.cluster import ClusterShape, LocalCluster
 from rekindle.local.watchdog import Watchdog
 from tests.spark.asked_driver import Driver, until
-
-TOKEN = "a token"
+from tests.spark.heard_driver import LISTENS, post
 
 # A driver that runs a pipeline of many short tasks, and tells where Spark has started tasks.
-PROGRAM = """
-import hashlib, json, os, socket, sys, threading, time
+PROGRAM = (
+    LISTENS
+    + """
+import json, os, sys, threading, time
 from pyspark.sql import SparkSession
 import rekindle
 from rekindle.pipeline import Pipeline
@@ -23,13 +23,6 @@ from rekindle.runtime.journal import read_run
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.store import Store
 
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    port = free.getsockname()[1]
-os.environ |= {
-    "REKINDLE_EXCHANGE_PORT": str(port),
-    "REKINDLE_EXCHANGE_TOKEN_SHA256": hashlib.sha256(b"a token").hexdigest(),
-}
 options = {"speculation.enabled": "true", "speculation.blockSlowNodeDuration": "10min"}
 spark = rekindle.configure(SparkSession.builder, options=options).getOrCreate()
 scheduler = Scheduler(spark)
@@ -69,6 +62,7 @@ for line in sys.stdin:
     print(json.dumps(questions[line.strip()]()), flush=True)
 os._exit(0)
 """
+)
 
 
 @pytest.fixture
@@ -78,14 +72,6 @@ def driver(tmp_path):
         driver = Driver(cluster, tmp_path, PROGRAM)
         yield driver
         driver.end()
-
-
-def post(port: int, request: ExchangeRequest) -> ExchangeAnswer:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
-    connection.request("POST", PATH, encode(request), {"Authorization": f"Bearer {TOKEN}"})
-    response = connection.getresponse()
-    assert response.status == 200
-    return decode(response.read(), ExchangeAnswer)
 
 
 def started_after(driver: Driver, moment: float) -> list[str]:
