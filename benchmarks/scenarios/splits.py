@@ -22,14 +22,11 @@ ROUNDS = 1000
 ORACLE = Contender("plain Spark, even splits, the three healthy nodes only", "plain", nodes=READERS - 1)
 HEALTHY = Contender("Rekindle, even splits, four healthy nodes", "rekindle", nodes=READERS)
 PEER = Contender("plain Spark, even splits, four healthy nodes", "plain", nodes=READERS)
-_EARLY = replace(slow_node.REKINDLE, options={**slow_node.REKINDLE.options, "speculation.baselineMultiplier": "1.1"})
-"""Readers of one source end at about the same time, so one that does not is slow soon."""
 
 SLOWED = tuple(
     replace(one, title=f"{title}, long splits, slow node", nodes=READERS)
     for title, one in {
         "Rekindle": slow_node.REKINDLE,
-        "Rekindle (multiplier 1.1)": _EARLY,
         "plain Spark": slow_node.PLAIN,
         "Spark's speculation (0.9, 3)": slow_node.DEFAULT,
         "Spark's speculation (0.75, 1.5)": slow_node.EAGER,

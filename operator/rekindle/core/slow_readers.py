@@ -28,10 +28,12 @@ class SplitsRead:
     Attributes:
         taken: for those that it has read to the end, or the last of them.
         current: for the one that it reads, so far; None where it waits for one.
+        span: from when it asked for the first, to when it was told the last, or that there are no more.
     """
 
     taken: tuple[float, ...]
     current: float | None = None
+    span: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +41,8 @@ class SourceTimes:
     """Of one job vertex that is a source.
 
     Attributes:
-        finished: [subtask that has finished -> what it took].
-        running: [attempt -> what it takes].
+        finished: [subtask that has been read to the end -> what it took].
+        running: [attempt that has asked for a split -> what it takes].
     """
 
     finished: Mapping[int, SplitsRead]
@@ -54,7 +56,8 @@ class SplitTimeBasedSlowTaskDetector:
     It is asked about when as many have finished as the execution times of FLIP-168 ask for (S1-11), and about no task
     that has run for less than the lower bound (S1-13). The median of its splits, the one that it reads among them,
     counts against the median of theirs, so that one long split is nobody's fault. Who has read none to the end is slow
-    when it takes longer than for the longest of theirs. Both times the multiplier.
+    when it takes longer than for the longest of theirs; who has not even asked for one, when it has run for longer than
+    the one of them that took longest before its first split. Each time the multiplier.
 
     Args:
         times: [job vertex -> it], of sources that are read by splits.
@@ -73,22 +76,40 @@ class SplitTimeBasedSlowTaskDetector:
         return SlowTasksFound(tuple(found))
 
     def _slower(self, vertex: ExecutionJobVertex, times: SourceTimes, now: float) -> list[Slow]:
-        ended = (one.taken for subtask, one in times.finished.items() if subtask in vertex.finished)
-        theirs = sorted(chain.from_iterable(ended))
+        ended = {subtask: one for subtask, one in times.finished.items() if subtask in vertex.finished}
+        theirs = sorted(chain.from_iterable(one.taken for one in ended.values()))
+        starts = [_start(vertex.tasks[subtask].representative, one, now) for subtask, one in ended.items()]
         found: list[Slow] = []
         for subtask in sorted(vertex.unfinished) if theirs else ():
-            task = vertex.tasks[subtask]
-            slow = {one.attempt_id: why for one in task.executions if (why := self._why(one, times, theirs, now))}
+            task, slow = vertex.tasks[subtask], dict[ExecutionAttemptID, str]()
+            for one in task.executions:
+                if not one.state.is_running or one.execution_time(now) < self.options.baseline_lower_bound:
+                    continue
+                read = times.running.get(one.attempt_id)
+                if read is not None:
+                    why = self._by_splits(read, theirs)
+                else:
+                    why = None if subtask in times.finished else self._by_start(one.execution_time(now), starts)
+                if why is not None:
+                    slow[one.attempt_id] = why
             if slow:
                 found.append((task.id, tuple(slow), next(iter(slow.values()))))
         return found
 
-    def _why(self, one: Execution, times: SourceTimes, theirs: Sequence[float], now: float) -> str | None:
-        """Why an attempt is slow, None where it is not. `theirs`: seconds for a split, in ascending order."""
-        read = times.running.get(one.attempt_id)
-        if read is None or read.current is None or not one.state.is_running:
+    def _by_start(self, seconds: float, theirs: Sequence[float]) -> str | None:
+        """Why an attempt is slow that has not asked for a split, None where it is not. `theirs`: seconds without one."""
+        limit = max(theirs) * self.options.baseline_multiplier
+        if seconds < limit:
             return None
-        if one.execution_time(now) < self.options.baseline_lower_bound:
+        return (
+            f"running for {seconds:.1f} s without a split; slow from {limit:.1f} s on (the longest of {len(theirs)} that "
+            f"have finished: {max(theirs):.1f} s)"
+        )
+
+    def _by_splits(self, read: SplitsRead, theirs: Sequence[float]) -> str | None:
+        """Why an attempt is slow that reads a split, None where it is not. `theirs`: seconds for one, in ascending
+        order."""
+        if read.current is None:
             return None
         its_own = median_low([*read.taken, read.current])
         usual = median(theirs) if read.taken else theirs[-1]
@@ -101,6 +122,11 @@ class SplitTimeBasedSlowTaskDetector:
             f"{what} {its_own:.1f} s; slow from {limit:.1f} s on ({those} of {len(theirs)} splits of those that have "
             f"finished: {usual:.1f} s)"
         )
+
+
+def _start(finished: Execution, read: SplitsRead, now: float) -> float:
+    """Seconds that an attempt ran without its splits: nearly all of it before the first."""
+    return max(0.0, finished.execution_time(now) - read.span)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,15 +58,18 @@ class SplitCounts:
 
 @dataclass(slots=True)
 class _Reading:
-    """An attempt that reads: what it was told last, at which place, and when; and what it took for splits before."""
+    """An attempt that reads: what it was told last, at which place, and when; what it took for splits before; and when
+    it asked first."""
 
+    asked: float
     place: int = -1
     split: int | None = None
     since: float = 0.0
     taken: deque[float] = field(default_factory=lambda: deque(maxlen=_MOST_TIMES))
 
     def so_far(self, now: float) -> SplitsRead:
-        return SplitsRead(tuple(self.taken), None if self.split is None else max(0.0, now - self.since))
+        current = None if self.split is None else max(0.0, now - self.since)
+        return SplitsRead(tuple(self.taken), current, max(0.0, self.since - self.asked))
 
 
 class SplitProgress:
@@ -89,8 +92,8 @@ class SplitProgress:
 
     def asks(self, attempt: int, position: int, now: float) -> None:
         """An attempt asks what it is told at a place: it has read what it was told before that."""
-        reading = self._readings.get(attempt)
-        if reading is not None and reading.split is not None and position > reading.place:
+        reading = self._readings.setdefault(attempt, _Reading(now))
+        if reading.split is not None and position > reading.place:
             self._finish(reading.split)
             reading.taken.append(now - reading.since)
             reading.split = None
@@ -98,7 +101,7 @@ class SplitProgress:
     def told(self, attempt: int, position: int, split: int | None, now: float) -> None:
         """It is told a split there, None for anything else. That it is told again, as the answer was lost, is no other
         reading."""
-        reading = self._readings.setdefault(attempt, _Reading())
+        reading = self._readings.setdefault(attempt, _Reading(now))
         if position <= reading.place:
             return
         if split is not None:
@@ -110,7 +113,7 @@ class SplitProgress:
         """An attempt reads no more; `subtask`: the one that it has read to the end, None where it has not."""
         reading = self._readings.pop(attempt, None)
         if reading is not None and subtask is not None:
-            self._ended[subtask] = SplitsRead(tuple(reading.taken))
+            self._ended[subtask] = SplitsRead(tuple(reading.taken), span=max(0.0, reading.since - reading.asked))
 
     def gave_back(self, splits: Iterable[int]) -> None:
         """A subtask begins anew, and others may get what it had: whatever was read of that counts no more."""

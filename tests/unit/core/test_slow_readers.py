@@ -41,6 +41,34 @@ class Source(Run):
 
 
 @pytest.mark.requirement("S1-9", "S1-14")
+class TestSlowBeforeItsFirstSplit:
+    """Those that have finished ran for 20 s each, and took 5, 6 and 4 of them for their splits."""
+
+    SPANS = (5.0, 6.0, 4.0)
+
+    def times(self, running: Mapping[ExecutionAttemptID, SplitsRead], **ended: SplitsRead) -> Mapping[str, SourceTimes]:
+        took = {subtask: SplitsRead((span,), span=span) for subtask, span in enumerate(self.SPANS)}
+        return {"A": SourceTimes({**took, **{int(name[1:]): one for name, one in ended.items()}}, running)}
+
+    def test_one_and_a_half_times_who_ran_longest_without_a_split(self):
+        source = Source()
+        assert source.slow_by(self.times({}), at=23.9) == []
+        ((_, attempts, why),) = source.found(self.times({}), at=24.0).slow
+        assert attempts == (source.last,)
+        assert why == (
+            "running for 24.0 s without a split; slow from 24.0 s on (the longest of 3 that have finished: 16.0 s)"
+        )
+
+    def test_who_has_asked_for_one_waits(self):
+        source = Source()
+        assert source.slow_by(self.times({source.last: SplitsRead(())}), at=60.0) == []
+
+    def test_one_whose_sibling_has_read_it_all_is_left_alone(self):
+        source = Source()
+        assert source.slow_by(self.times({}, A3=SplitsRead((1.0,), span=1.0)), at=60.0) == []
+
+
+@pytest.mark.requirement("S1-9", "S1-14")
 class TestSlowByItsSplits:
     def test_one_and_a_half_times_the_median_of_those_that_have_finished(self):
         source = Source()

@@ -127,24 +127,31 @@ class TestTimes:
         return one
 
     def test_a_split_takes_from_when_it_is_handed_out_until_the_next_is_asked_for(self, one):
-        assert one.running_times(7.5) == {40: SplitsRead((2.0,), 4.5)}
+        assert one.running_times(7.5) == {40: SplitsRead((2.0,), 4.5, 2.0)}
 
     def test_who_waits_for_a_split_reads_none(self, one):
         one.asks(40, 2, 6.0)
-        assert one.running_times(9.0) == {40: SplitsRead((2.0, 3.0), None)}
+        assert one.running_times(9.0) == {40: SplitsRead((2.0, 3.0), None, 2.0)}
+
+    def test_who_has_asked_and_was_told_nothing_yet_is_known(self, one):
+        one.asks(41, 0, 5.0)
+        assert one.running_times(9.0)[41] == SplitsRead(())
+        one.told(41, 0, 2, 8.0)
+        assert one.running_times(9.0)[41] == SplitsRead((), 1.0, 3.0)
 
     def test_a_reader_that_was_cut_off_and_asks_again_has_not_read_the_split(self, one):
         one.asks(40, 1, 4.0)
         one.told(40, 1, 1, 4.0)
-        assert one.running_times(7.5) == {40: SplitsRead((2.0,), 4.5)}
+        assert one.running_times(7.5) == {40: SplitsRead((2.0,), 4.5, 2.0)}
 
     def test_only_who_has_read_all_is_a_measure_for_others(self, one):
         one.asks(40, 2, 6.0)
+        one.told(40, 2, None, 6.5)
         one.ended(40, 0)
         one.asks(41, 0, 1.0)
         one.told(41, 0, 2, 1.0)
         one.ended(41)
-        assert (one.finished_times(), one.running_times(9.0)) == ({0: SplitsRead((2.0, 3.0), None)}, {})
+        assert (one.finished_times(), one.running_times(9.0)) == ({0: SplitsRead((2.0, 3.0), None, 5.5)}, {})
 
     def test_of_many_splits_the_last_are_kept(self):
         one = SplitProgress(1000)
