@@ -6,6 +6,8 @@ from enum import StrEnum
 from typing import Any
 
 from rekindle.api.application_status import FailureCause
+from rekindle.api.connector_report import WireSink
+from rekindle.api.last_words import LastWords, decode_last_words
 from rekindle.controller.clock import parse_time
 from rekindle.controller.resources import Object, condition_of, uid_of
 from rekindle.controller.submission.driver_pod import CONTAINER
@@ -58,6 +60,9 @@ class DriverFacts:
     is_lingering: bool = False
     """The driver has ended, and other containers keep its pod running."""
 
+    sinks: tuple[WireSink, ...] = ()
+    """What it told of them at its end."""
+
     silent_since: float | None = None
     """Since when its node has not answered, epoch seconds: what it does is not known. None where the node answers."""
 
@@ -103,15 +108,21 @@ def _ended(pod: Object) -> DriverFacts | None:
     if terminated is None and phase not in ("Failed", "Succeeded"):
         return None
     exit_code = None if terminated is None else int(terminated["exitCode"])
+    words = decode_last_words((terminated or {}).get("message") or "")
     if exit_code == 0 or (exit_code is None and phase == "Succeeded"):
-        return DriverFacts(DriverPhase.SUCCEEDED, "Completed", "the driver ended with exit code 0", True, exit_code=0)
-    reason, message, cause = _why(pod, terminated or {}, exit_code)
+        said = "the driver ended with exit code 0"
+        return DriverFacts(DriverPhase.SUCCEEDED, "Completed", said, True, exit_code=0, sinks=words.sinks)
+    reason, message, cause = _why(pod, terminated or {}, exit_code, words)
     at = (terminated or {}).get("finishedAt")
     ended = parse_time(at) if at else None
-    return DriverFacts(DriverPhase.FAILED, reason, message, True, cause, exit_code=exit_code, ended=ended)
+    return DriverFacts(
+        DriverPhase.FAILED, reason, message, True, cause, exit_code=exit_code, ended=ended, sinks=words.sinks
+    )
 
 
-def _why(pod: Object, terminated: Mapping[str, Any], exit_code: int | None) -> tuple[str, str, FailureCause]:
+def _why(
+    pod: Object, terminated: Mapping[str, Any], exit_code: int | None, words: LastWords
+) -> tuple[str, str, FailureCause]:
     """Reason, message and cause of a driver that failed."""
     status, disrupted = pod.get("status") or {}, condition_of(pod, "DisruptionTarget")
     if status.get("reason"):  # Evicted, NodeShutdown, OutOfcpu …: the kubelet's or the node controller's word
@@ -132,7 +143,7 @@ def _why(pod: Object, terminated: Mapping[str, Any], exit_code: int | None) -> t
     if exit_code in _KILLED:
         said = f"the driver was killed ({_KILLED[exit_code]}, exit code {exit_code})"
         return "Killed", said, FailureCause.INFRASTRUCTURE
-    said = f": {terminated['message']}" if terminated.get("message") else ""
+    said = f": {words.said}" if words.said else ""
     if terminated.get("reason") in ("StartError", "ContainerCannotRun"):
         return "StartError", f"the driver's container did not start{said}", FailureCause.SUBMISSION
     return "Error", f"the driver ended with exit code {exit_code}{said}", FailureCause.APPLICATION

@@ -24,6 +24,7 @@ from rekindle.controller.driver_facts import DriverPhase
 from rekindle.controller.edits import is_edited, suspend
 from rekindle.controller.fencing import ending, is_gone, waiting_for_proof
 from rekindle.controller.live_attempt import running, submitted
+from rekindle.controller.recovery.connector_facts import at_their_end
 from rekindle.controller.recovery.job_facts import with_facts
 from rekindle.controller.recovery.recovering import end_recovery
 from rekindle.controller.recovery.volumes import drop_store, with_volumes
@@ -202,7 +203,10 @@ def _with_facts(view: View, status: ApplicationStatus) -> ApplicationStatus:
     if view.job is not None:
         update["recovery"] = with_facts(status.recovery, view.job, view.volumes)
         update |= {"sources": list(view.job.sources), "sinks": list(view.job.sinks)}
-    return status.model_copy(update=update)
+    status = status.model_copy(update=update)
+    if view.driver is None or not view.driver.sinks:
+        return status
+    return status.model_copy(update={"sinks": at_their_end(status.sinks, view.driver.sinks, view.driver.message)})
 
 
 _STEPS: dict[State, Callable[[View, ApplicationStatus], Decision]] = {

@@ -97,13 +97,13 @@ class SplitTimeBasedSlowTaskDetector:
         return found
 
     def _by_start(self, seconds: float, theirs: Sequence[float]) -> str | None:
-        """Why an attempt is slow that has not asked for a split, None where it is not. `theirs`: seconds without one."""
+        """Why an attempt is slow that has not asked for a split, None where it is not. `theirs`: seconds without."""
         limit = max(theirs) * self.options.baseline_multiplier
         if seconds < limit:
             return None
         return (
-            f"running for {seconds:.1f} s without a split; slow from {limit:.1f} s on (the longest of {len(theirs)} that "
-            f"have finished: {max(theirs):.1f} s)"
+            f"running for {seconds:.1f} s without a split; slow from {limit:.1f} s on (the longest of {len(theirs)} "
+            f"that have finished: {max(theirs):.1f} s)"
         )
 
     def _by_splits(self, read: SplitsRead, theirs: Sequence[float]) -> str | None:

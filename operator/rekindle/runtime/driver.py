@@ -7,10 +7,12 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rekindle.api.connector_report import WireSink
+from rekindle.api.last_words import encode_last_words
 from rekindle.api.settings import (
     CONF_PREFIX,
     DRIVER_ERROR,
@@ -23,6 +25,7 @@ from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.explain import explain, mermaid
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.runtime.configure import missing_levers
+from rekindle.runtime.connector_facts import sink_facts
 from rekindle.runtime.errors import EnvironmentProblem, PipelineMisuse, RekindleError
 from rekindle.runtime.job_master import JobMaster
 from rekindle.runtime.open_run import open_run
@@ -35,9 +38,6 @@ if TYPE_CHECKING:
 
 LAST_WORDS = Path("/dev/termination-log")
 """In a container on Kubernetes, which tells what is written there with the exit code; elsewhere there is none."""
-
-_MOST_WORDS = 2000
-"""Characters: of more than 4,096 bytes Kubernetes keeps the beginning, maybe cut within a character."""
 
 
 def run_pipeline(
@@ -67,13 +67,13 @@ def run_pipeline(
     except PipelineError as error:
         _report(error, _misuse(error), spark)
         raise
-    session = _session(spark)
+    session, sinks = _session(spark), list[WireSink]()
     try:
-        result = _run(graph, session, store, options or {})
+        result = _run(graph, session, store, options or {}, sinks)
     except RekindleError as error:
-        _report(error, error, session)
+        _report(error, error, session, sinks)
         raise
-    _leave_last_words("")  # of a run before this one, whose error the program has caught
+    _leave_last_words("", sinks)  # also instead of a run's before this one, whose error the program has caught
     return result
 
 
@@ -86,7 +86,9 @@ def _run(
     session: SparkSession,
     store: str | os.PathLike[str] | None,
     options: Mapping[str, str],
+    sinks: list[WireSink],
 ) -> RunResult:
+    """`sinks`: is given what is told of them at the end."""
     conf = _conf(session)
     conf.update({f"{CONF_PREFIX}{name}": value for name, value in options.items()})
     settings = _settings(conf)
@@ -112,7 +114,11 @@ def _run(
     )
     previous = _interrupt_on_sigterm()
     try:
-        JobMaster(graph, session, settings, run).run()
+        master = JobMaster(graph, session, settings, run)
+        try:
+            master.run()
+        finally:
+            sinks += sink_facts(master.state)
     finally:
         run.lease.release()
         if previous is not None:
@@ -180,14 +186,16 @@ def _interrupt_on_sigterm() -> Any:
         return None
 
 
-def _report(raised: Exception, error: RekindleError, spark: SparkSession | None) -> None:
+def _report(
+    raised: Exception, error: RekindleError, spark: SparkSession | None, sinks: Sequence[WireSink] = ()
+) -> None:
     """Leave the error for the launcher and for Kubernetes, and let it end the program on one screen.
 
     A driver that `rekindle run` started has a file to leave it in; a Python traceback would only hide it.
     """
     from pyspark.sql import SparkSession as Session
 
-    _leave_last_words(f"{error.kind}: {error}")
+    _leave_last_words(f"{error.kind}: {error}", sinks)
     session = spark or Session.getActiveSession()
     path = _conf(session).get(DRIVER_ERROR) if session is not None else None
     if not path:
@@ -204,7 +212,7 @@ def _report(raised: Exception, error: RekindleError, spark: SparkSession | None)
     sys.excepthook = hook
 
 
-def _leave_last_words(text: str) -> None:
+def _leave_last_words(said: str, sinks: Sequence[WireSink]) -> None:
     if LAST_WORDS.is_file():
         with contextlib.suppress(OSError):  # the driver's log has them too
-            LAST_WORDS.write_text(text[:_MOST_WORDS])
+            LAST_WORDS.write_text(encode_last_words(said, sinks))

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from rekindle.api.connector_report import WireSink
+from rekindle.api.last_words import LastWords, decode_last_words
 from rekindle.pipeline import Pipeline
 from rekindle.runtime import driver
 from rekindle.runtime.errors import EnvironmentProblem, StoreFull
@@ -46,8 +48,9 @@ class TestLastWords:
     def run(self, monkeypatch):
         """Have a pipeline run that ends with an error, or with none."""
 
-        def run(error=None):
-            def ended(*_):
+        def run(error=None, *, sinks=()):
+            def ended(graph, session, store, options, told):
+                told += sinks
                 if error is not None:
                     raise error
                 return RunResult("p", "finished", {}, {})
@@ -78,3 +81,12 @@ class TestLastWords:
             run(StoreFull("full"))
         run()
         assert words.read_text() == ""
+
+    def test_how_far_its_sinks_are_is_told_whether_it_has_failed_or_not(self, words, run):
+        words.touch()
+        sink = WireSink(name="totals", partitions=2, written=2, commit="Committed")
+        run(sinks=[sink])
+        assert decode_last_words(words.read_text()) == LastWords("", (sink,))
+        with pytest.raises(StoreFull):
+            run(StoreFull("full"), sinks=[sink])
+        assert decode_last_words(words.read_text()) == LastWords("store-full: full", (sink,))

@@ -1,9 +1,16 @@
 """From what a job master tells of its sources and sinks to what the status holds of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rekindle.api.application_status import SinkStatus, SourceStatus, SubtaskSplits
-from rekindle.api.connector_report import CommitState, WireSink, WireSource, WireSplits
+from rekindle.api.connector_report import (
+    MOST_CONNECTORS,
+    MOST_REASON,
+    CommitState,
+    WireSink,
+    WireSource,
+    WireSplits,
+)
 
 
 def source_statuses(told: Iterable[WireSource]) -> tuple[SourceStatus, ...]:
@@ -14,6 +21,20 @@ def source_statuses(told: Iterable[WireSource]) -> tuple[SourceStatus, ...]:
 def sink_statuses(told: Iterable[WireSink]) -> tuple[SinkStatus, ...]:
     """Of the sinks that a job master tells of."""
     return tuple(map(_sink, told))
+
+
+def at_their_end(known: Sequence[SinkStatus], told: Iterable[WireSink], why: str) -> list[SinkStatus]:
+    """Sinks that were known, and what a driver told of them at its end; `why`: it has failed."""
+    found = {one.name: one for one in known}
+    for one in sink_statuses(told):
+        before = found.get(one.name)
+        is_known = before is not None and before.commit == one.commit
+        reasons = {"reason": before.reason if before is not None else ""}
+        reasons["commit_reason"] = before.commit_reason if before is not None and is_known else ""
+        if one.commit in (CommitState.REFUSED, CommitState.FAILED) and not is_known:
+            reasons["commit_reason"] = why[:MOST_REASON]
+        found[one.name] = one.model_copy(update=reasons)
+    return list(found.values())[:MOST_CONNECTORS]
 
 
 def _source(told: WireSource) -> SourceStatus:

@@ -6,13 +6,14 @@ from typing import Any
 
 from rekindle.api.connector_report import WireSink, WireSource, WireSplits
 from rekindle.api.job_report import JobReport, job_report
+from rekindle.api.last_words import encode_last_words
 from rekindle.controller.metrics import Metrics
 from rekindle.controller.recovery.job_facts import facts_of
 from rekindle.controller.recovery.known_jobs import KnownJobs
 from rekindle.controller.recovery.planning import job_of
 from rekindle.controller.resources import Key
 from tests.unit.controller.recovery.test_recovering import Pipeline
-from tests.unit.controller.world import SUCCEEDED
+from tests.unit.controller.world import SUCCEEDED, container
 
 SOURCE: dict[str, Any] = {
     "name": "A",
@@ -102,6 +103,45 @@ def test_a_commit_is_told_once_with_what_became_of_it():
     assert world.messages("SinkCommitted") == []
     world.hear(report(world, commit="Committed"))
     assert world.messages("SinkCommitted") == ["sink B: its result can be seen"]
+
+
+def ended(code: int, said: str, *sinks: WireSink) -> dict[str, Any]:
+    """A pod whose driver has left that."""
+    left: dict[str, Any] = {"exitCode": code, "message": encode_last_words(said, sinks)}
+    return {"phase": "Succeeded" if code == 0 else "Failed", "containerStatuses": container(terminated=left)}
+
+
+def test_a_driver_that_ends_with_its_commit_tells_of_it_by_its_last_words():
+    world = Pipeline()
+    world.hear(report(world, commit="Committing", reason="its options say so"))
+    last = WireSink(**{**SINK, "written": 4, "records": 40, "commit": "Committed"})
+    world.driver_is(ended(0, "", last))
+    world.settle()
+    assert world.state() == "COMPLETED"
+    (sink,) = world.status.sinks
+    assert (sink.commit, sink.num_written_partitions, sink.num_records_send) == ("Committed", 4, 40)
+    assert sink.reason == "its options say so"
+    assert world.messages("SinkCommitted") == ["sink B: its result can be seen"]
+
+
+def test_one_that_fails_in_its_commit_tells_why():
+    world = Pipeline(restartPolicy={"type": "Never"})
+    world.hear(report(world, commit="Committing"))
+    world.driver_is(ended(1, "run-failed: the table is gone", WireSink(**SINK, commit="Failed")))
+    world.settle()
+    why = "the driver ended with exit code 1: run-failed: the table is gone"
+    assert world.status.application_state.error_message.startswith(why)
+    assert [(sink.commit, sink.commit_reason) for sink in world.status.sinks] == [("Failed", why)]
+    assert world.messages("SinkNotCommitted") == [f"sink B: its commit was begun and has failed: {why}"]
+
+
+def test_a_reason_that_was_told_before_stays():
+    world = Pipeline(restartPolicy={"type": "Never"})
+    world.hear(report(world, commit="Refused", commit_reason="it is there"))
+    world.driver_is(ended(1, "misuse: it is there, and more", WireSink(**SINK, commit="Refused")))
+    world.settle()
+    assert [sink.commit_reason for sink in world.status.sinks] == ["it is there"]
+    assert len(world.messages("SinkNotCommitted")) == 1
 
 
 def test_the_next_driver_goes_on_with_them_and_a_new_job_begins_with_none():
