@@ -153,7 +153,7 @@ def test_a_mark_that_somebody_takes_off_is_put_on_again():
 def test_a_renewal_touches_no_node():
     async def case(server: ApiServer, kept: Kept) -> None:
         ask(server)
-        await until(lambda: kept.reason() == "NodeBlocked")
+        await until(lambda: kept.noted("Node") == kept.noted("NodeBlock") == ["NodeBlocked"])
         before = len(server.written("/events$"))
         server.change(NODE_BLOCK, "", "n1", {"spec": {"end": soon(1200)}})
         server.change(NODE_BLOCK, "", "n1", {"metadata": {"generation": 2}})
