@@ -41,7 +41,7 @@ ENV PIP_BREAK_SYSTEM_PACKAGES=1
 RUN python3 -c 'import sys; sys.exit("SPARK_BASE: needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)' \
     && python3 -m pip install --no-cache-dir --no-compile --quiet \
       'pyarrow>=18' 'pandas>=2.2,<3' 'numpy>=1.26' 'pydantic>=2.11,<3' 'PyYAML>=6.0' 'rich>=13' 'psutil>=5.9' \
-      'obstore>=0.12,<1' \
+      'obstore>=0.12,<1' 'adbc-driver-manager>=1.13,<2' 'adbc-driver-postgresql>=1.13,<2' \
     && cd "$(python3 -c 'import pyarrow; print(pyarrow.__path__[0])')/.." \
     && rm -rf pyarrow/include pyarrow/tests pandas/tests numpy/*/tests
 COPY --from=wheels /wheels /tmp/wheels

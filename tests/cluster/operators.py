@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.cluster import api
 from tests.cluster.api import Object, items
 from tests.cluster.deployment import NAMESPACE, SELECTOR
+from tests.kind.kubectl import kubectl
 
 
 def pods() -> list[Object]:
@@ -15,6 +16,12 @@ def pods() -> list[Object]:
 
 def name_of(pod: Object) -> str:
     return str(pod["metadata"]["name"])
+
+
+def metrics() -> str:
+    """Of the one operator."""
+    (pod,) = pods()
+    return kubectl("get", "--raw", f"/api/v1/namespaces/{NAMESPACE}/pods/{name_of(pod)}:8080/proxy/metrics")
 
 
 def kill(*names: str) -> None:
