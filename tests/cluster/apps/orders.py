@@ -29,9 +29,15 @@ def slept(batches):
 
 
 @pipeline.stage(partition_by="customer", partitions=int(partitions))
-def worked(orders):
+def keyed(orders):
+    """What was read, by customer."""
+    return orders
+
+
+@pipeline.stage(pointwise=True)
+def worked(keyed):
     """The same rows, after some time."""
-    return orders.mapInArrow(slept, orders.schema)
+    return keyed.mapInArrow(slept, keyed.schema)
 
 
 @pipeline.sink(DataSourceSink(Postgresql, {"url": url, "table": made}), partition_by="customer", partitions=2)
