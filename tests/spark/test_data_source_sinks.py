@@ -208,3 +208,11 @@ def test_a_writer_that_returns_no_message_is_told_so(spark, tmp_path, table):
     with pytest.raises(PipelineFailed, match=r"write\(\) returned a list: return a WriterCommitMessage"):
         numbers(sink).run(spark, store=tmp_path / "store")
     assert committed(table) == []
+
+
+def test_a_sink_whose_options_are_wrong_is_told_as_such_and_not_its_stage(spark, tmp_path):
+    sink = DataSourceSink(Delta, {"path": str(tmp_path / "table"), "partitionsBy": "n"})
+    with pytest.raises(
+        PipelineFailed, match=r"(?s)its sink \S+ raised ValueError.*partitionBy.*mend the sink's options"
+    ):
+        numbers(sink).run(spark, store=tmp_path / "store")

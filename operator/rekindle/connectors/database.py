@@ -24,10 +24,10 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from rekindle.connectors.arrow_types import arrow_schema
-from rekindle.connectors.database_connection import Server, checked_url, cursor
 from rekindle.connectors.database_ranges import Axis, asked_position, conditions, cuts, position
 from rekindle.connectors.database_types import Selection, axis, fitted, found, selection, spark_schema
 from rekindle.connectors.option_values import known_options
+from rekindle.connectors.postgresql_connection import Server, read_only
 from rekindle.connectors.sql_names import quoted
 
 _OPTIONS = (
@@ -66,8 +66,6 @@ class DatabaseOptions:
     def parse(cls, options: Mapping[str, str]) -> DatabaseOptions:
         """Raises ValueError that names the option, and the remedy."""
         said = known_options("Database", options, _OPTIONS)
-        if not said.get("url"):
-            raise ValueError("Database needs the option 'url', such as postgresql://reader@db.example/shop")
         column = said.get("partitioncolumn")
         for name in ("lowerBound", "upperBound", "numPartitions"):
             if name.lower() in said and not column:
@@ -77,7 +75,7 @@ class DatabaseOptions:
                 "Database has 'partitionColumn' and no 'numPartitions': say into how many splits it is cut"
             )
         return cls(
-            server=Server(checked_url(said["url"]), said.get("user"), said.get("password")),
+            server=Server.of_options("Database", said),
             source=_source(said.get("dbtable"), said.get("query")),
             column=column,
             lower=said.get("lowerbound"),
@@ -89,8 +87,8 @@ class DatabaseOptions:
         )
 
     def ask(self) -> Any:
-        """A cursor of a connection of its own, for a `with`. Raises as `cursor`."""
-        return cursor(self.server, self.initial, self.seconds)
+        """A cursor of a connection of its own, for a `with`. Raises as `read_only`."""
+        return read_only(self.server, self.initial, self.seconds)
 
 
 def _source(table: str | None, query: str | None) -> str:
@@ -182,7 +180,7 @@ class DatabaseReader(DataSourceReader):
         return [DatabaseSplit(one) for one in ranges]
 
     def read(self, partition: Any) -> Iterator[Any]:
-        """Record batches. Raises as `cursor`, and ValueError for values that do not fit into the schema."""
+        """Record batches. Raises as `read_only`, and ValueError for values that do not fit into the schema."""
         schema = arrow_schema(self._schema)
         where = f" WHERE {partition.condition}" if partition.condition else ""
         with self._options.ask() as asked:

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterComm
 from rekindle.connectors import postgresql_commit
 from rekindle.connectors.arrow_types import arrow_schema
 from rekindle.connectors.option_values import flag, known_options
-from rekindle.connectors.postgresql_connection import Database
+from rekindle.connectors.postgresql_connection import Server, transaction
 from rekindle.connectors.postgresql_target import Staging, Target
 from rekindle.connectors.postgresql_types import postgresql_type, sent_type
 from rekindle.connectors.sql_names import quoted
@@ -66,12 +66,12 @@ class Postgresql(DataSource):
         refuses_rows = flag("Postgresql", "errorIfExists", said.get("errorifexists", "false"))
         if overwrite and refuses_rows:
             raise ValueError("Postgresql has errorIfExists=true and mode='overwrite': say one of them")
-        database, columns = Database.of_options("Postgresql", said), _columns(schema)
+        server, columns = Server.of_options("Postgresql", said), _columns(schema)
         application, version = said.get("txnappid"), int(said.get("txnversion", "0"))
-        with database.transaction() as cursor:
+        with transaction(server) as cursor:
             target = Target.found(cursor, said.get("table", ""), columns)
             staging = Staging.of(target, said.get("stagingschema"), application, version)
-            made = PostgresqlWriter(database, target, staging, arrow_schema(schema), overwrite, refuses_rows)
+            made = PostgresqlWriter(server, target, staging, arrow_schema(schema), overwrite, refuses_rows)
             made.check(cursor)
         return made
 
@@ -87,9 +87,9 @@ class PostgresqlWriter(DataSourceArrowWriter):
     """
 
     def __init__(
-        self, database: Database, target: Target, staging: Staging, schema: Any, overwrite: bool, refuses_rows: bool
+        self, server: Server, target: Target, staging: Staging, schema: Any, overwrite: bool, refuses_rows: bool
     ) -> None:
-        self.database, self.target, self.staging, self.schema = database, target, staging, schema
+        self.server, self.target, self.staging, self.schema = server, target, staging, schema
         self.overwrite, self.refuses_rows = overwrite, refuses_rows
 
     def check(self, cursor: Any) -> None:
@@ -108,13 +108,15 @@ class PostgresqlWriter(DataSourceArrowWriter):
             return message
         message.schema, message.table = self.staging.schema, self.staging.new_name(_partition())
         rows = _Rows(itertools.chain((first,), iterator), self.schema)
-        with self.database.transaction() as cursor:
-            columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.target.columns)
-            cursor.execute(f"CREATE UNLOGGED TABLE {quoted(message.schema)}.{quoted(message.table)} ({columns})")
-            try:
+        columns = ", ".join(f"{quoted(name)} {kind}" for name, kind in self.target.columns)
+        try:
+            with transaction(self.server) as cursor:
+                cursor.execute(f"CREATE UNLOGGED TABLE {quoted(message.schema)}.{quoted(message.table)} ({columns})")
                 cursor.adbc_ingest(message.table, rows.reader(), mode="append", db_schema_name=message.schema)
-            except Exception as error:
-                raise rows.failure or error from None
+        except Exception:
+            if rows.failure is None:
+                raise
+            raise rows.failure from None
         message.rows = rows.count
         return message
 
@@ -123,20 +125,20 @@ class PostgresqlWriter(DataSourceArrowWriter):
         LookupError where they do not fit together any more, and nothing has changed then."""
         written = [one for one in messages if one is not None]
         postgresql_commit.commit(
-            self.database,
+            self.server,
             self.target,
             self.staging,
             written,
             overwrite=self.overwrite,
             refuses_rows=self.refuses_rows,
         )
-        postgresql_commit.drop_left_behind(self.database, self.target, self.staging, written)
+        postgresql_commit.drop_left_behind(self.server, self.target, self.staging, written)
 
     def abort(self, messages: list[Any]) -> None:
         """Drop their tables."""
         names = [(one.schema, one.table) for one in messages if one is not None and one.table]
         if names:
-            postgresql_commit.drop(self.database, names)
+            postgresql_commit.drop(self.server, names)
 
 
 class _Rows:

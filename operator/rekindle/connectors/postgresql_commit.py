@@ -13,10 +13,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
-from rekindle.connectors.postgresql_connection import Database
+from rekindle.connectors.postgresql_connection import Server, autocommitted, transaction
 from rekindle.connectors.postgresql_target import Staging, Target
 from rekindle.connectors.sql_names import quoted
 
@@ -30,7 +30,7 @@ _DROP_SECONDS = 60.0
 
 
 def commit(
-    database: Database,
+    server: Server,
     target: Target,
     staging: Staging,
     written: Sequence[Any],
@@ -40,7 +40,7 @@ def commit(
 ) -> None:
     """The rows of `written`, which are `StagedRows`, in their order; nothing, where the ledger has the run. Raises
     ValueError and LookupError where something does not fit, and the database's errors; nothing has changed then."""
-    with database.transaction() as cursor:
+    with transaction(server) as cursor:
         cursor.execute("SET TRANSACTION ISOLATION LEVEL READ COMMITTED")  # to see what was done before the lock
         cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}'")
         _lock(cursor, f"rekindle commit {target}")
@@ -66,27 +66,27 @@ def is_known(cursor: Any, target: Target, staging: Staging) -> bool:
     return known is not None and known >= staging.version
 
 
-def drop_left_behind(database: Database, target: Target, staging: Staging, written: Sequence[Any]) -> None:
+def drop_left_behind(server: Server, target: Target, staging: Staging, written: Sequence[Any]) -> None:
     """Drop the staging tables of the run that has been committed, and of those before it, as far as that can be done
     soon: what is left is dropped by the next run."""
     names = {(one.schema, one.table) for one in written if one.table}
     try:
-        with _dropping(database) as cursor:
+        with _dropping(server) as cursor:
             names |= {(staging.schema, name) for name in staging.settled(cursor, staging.version)}
             _drop(cursor, sorted(names))
     except Exception as error:  # what is visible is right, whatever comes of it
         log.warning("table %s: staging tables of its last commit are left in %s: %s", target, staging.schema, error)
 
 
-def drop(database: Database, names: Sequence[tuple[str, str]]) -> None:
+def drop(server: Server, names: Sequence[tuple[str, str]]) -> None:
     """Drop tables by schema and name, each where it is there. Raises the first error, after the others are gone."""
-    with _dropping(database) as cursor:
+    with _dropping(server) as cursor:
         _drop(cursor, names)
 
 
 @contextmanager
-def _dropping(database: Database) -> Iterator[Any]:
-    with closing(database.connect(autocommit=True)) as connection, closing(connection.cursor()) as cursor:
+def _dropping(server: Server) -> Iterator[Any]:
+    with autocommitted(server) as cursor:
         cursor.execute(f"SET lock_timeout = '{_DROP_LOCK_TIMEOUT}'")
         yield cursor
 

@@ -36,7 +36,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         commands, "status", _status, "one application: its state, and how it came to it", "rekindle status pi"
     )
     status.add_argument("name", metavar="NAME")
-    text = "the stages of a pipeline: what is stored, what runs, and what runs again"
+    text = "the stages of a pipeline, its sources and its sinks: what is stored, what runs, and what runs again"
     describe = _add(commands, "describe", _describe, text, "rekindle describe shop")
     describe.add_argument("name", metavar="NAME")
     logs = _add(commands, "logs", _logs, "a driver's log", "rekindle logs pi --attempt 1 --tail 50")

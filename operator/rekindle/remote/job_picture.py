@@ -1,4 +1,5 @@
-"""The job of an application as a picture: what each stage reads, and what there is of each of its partitions."""
+"""The job of an application as a picture: what each stage reads, and what there is of each of its partitions; below
+it, how far its sources and sinks are."""
 
 from __future__ import annotations
 
@@ -10,13 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rekindle.api.application_status import ApplicationState
+from rekindle.api.application_status import ApplicationState, ApplicationStatus
 from rekindle.controller.reading import read_status
 from rekindle.controller.recovery.planning import job_of
 from rekindle.controller.resources import Object
 from rekindle.core.inventory import Alike, JobInventory, Reached
 from rekindle.core.job_graph import JobGraph
 from rekindle.core.ranges import ranges_of, shown, subtasks_of
+from rekindle.remote.connector_tables import show_connectors
 from rekindle.remote.tables import recovery_line
 
 _CELLS = 40
@@ -52,12 +54,18 @@ class Partition(Enum):
 
 
 def show_job(console: Console, body: Object) -> None:
-    """Stage by stage, producers first, with the last recovery above; a sentence where nobody has told of a job."""
+    """Stage by stage, producers first, with the last recovery above, and sources and sinks below; a sentence where
+    nobody has told of a job."""
     metadata, status = body["metadata"], read_status(body)
     state = status.application_state.state.value or "NEW"
     _say(console, f"{metadata['namespace']}/{metadata['name']}: {state}, attempt {status.attempt}")
     if recovery := recovery_line(status.recovery.last):
         _say(console, f"recovery of {recovery}")
+    _show_picture(console, status)
+    show_connectors(console, status)
+
+
+def _show_picture(console: Console, status: ApplicationStatus) -> None:
     job = job_of(status.recovery)
     if job is None:
         _say(console, _TOO_LARGE if status.recovery.stages else _NOT_TOLD)

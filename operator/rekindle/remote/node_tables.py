@@ -15,7 +15,7 @@ from rich.text import Text
 
 from rekindle.api.node_block import format_instant, parse_instant
 from rekindle.controller.resources import Object, condition_of
-from rekindle.remote.tables import age
+from rekindle.remote.tables import age, printable
 
 EVACUATE = "MarkBlockedAndEvacuateTasks"
 
@@ -143,7 +143,7 @@ def show_nodes(console: Console, rows: Sequence[NodeRow], now: datetime) -> None
     for column in _COLUMNS:
         table.add_column(column, no_wrap=column in _NARROW, overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_printable(cell)) for cell in cells(row, now)))
+        table.add_row(*(Text(printable(cell)) for cell in cells(row, now)))
     console.print(table)
 
 
@@ -191,8 +191,3 @@ def _text(value: object) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _printable(text: str) -> str:
-    """On one line, and nothing that a terminal would obey: anybody who may ask for a block writes its cause."""
-    return "".join(character if character.isprintable() else " " for character in text)

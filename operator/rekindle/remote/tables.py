@@ -107,3 +107,8 @@ def age(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)}{unit}"
     return f"{int(max(seconds, 0))}s"
+
+
+def printable(text: str) -> str:
+    """On one line, and nothing that a terminal would obey: causes of blocks and names of connectors are anybody's."""
+    return "".join(character if character.isprintable() else " " for character in text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.sinks import DataSourceSink
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.errors import InputLost, PipelineMisuse
+from rekindle.runtime.errors import InputLost, PipelineMisuse, RekindleError
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.publication import WriteFailed
 from rekindle.runtime.sink_writer import SinkWriter, read_message
@@ -21,12 +21,31 @@ APPLICATION_OPTION, VERSION_OPTION = "txnAppId", "txnVersion"
 """As Delta Lake calls what a commit is known again by."""
 
 
+class SinkRaised(Exception):
+    """The DataSource of a sink raised when its writer was made for the tasks.
+
+    Attributes:
+        sink: the DataSource's name.
+        error: what it raised.
+    """
+
+    def __init__(self, sink: str, error: BaseException) -> None:
+        super().__init__(f"{sink}: {error!r}")
+        self.sink, self.error = sink, error
+
+
 def sendable_writer(stage: Stage, schema: StructType, identity: str) -> SinkWriter | None:
-    """What the tasks of a stage give their rows to; None where these are stored. Raises as `made_writer`, and
-    PipelineMisuse for a writer that cannot be pickled."""
+    """What the tasks of a stage give their rows to; None where these are stored. Raises SinkRaised, and
+    PipelineMisuse for a writer that is none or cannot be pickled."""
     if not isinstance(stage.sink, DataSourceSink):
         return None
-    writer = made_writer(stage, stage.sink, schema, identity)
+    name = stage.sink.format_name
+    try:
+        writer = made_writer(stage, stage.sink, schema, identity)
+    except RekindleError:
+        raise
+    except BaseException as error:  # SystemExit among them
+        raise SinkRaised(name, error) from error
     return SinkWriter(pickled(stage.name, "its writer", writer), schema.json())
 
 

@@ -239,8 +239,11 @@ def _headline(text: str) -> str:
     return re.sub(r"^(org|java|scala|py4j)\.[\w.$]+: ", "", first)[:_MOST_HEADLINE]
 
 
-def user_error(stage: str, error: BaseException, source: str | None = None) -> PipelineFailed:
-    """An exception of the user's stage function, or of the source that the stage reads, with the user's frames only."""
+def user_error(
+    stage: str, error: BaseException, source: str | None = None, *, sink: str | None = None
+) -> PipelineFailed:
+    """An exception of the user's stage function, or of the source that the stage reads, or of the sink that it writes
+    to, with the user's frames only."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_users_file(frame.filename)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
@@ -249,7 +252,11 @@ def user_error(stage: str, error: BaseException, source: str | None = None) -> P
     except Exception as unsayable:  # its __str__ is the user's too
         message = f"(its message cannot be made: {type(unsayable).__name__})"
     lines.append(f"{type(error).__name__}: {message}")
-    whose, what = ("its function", "the stage") if source is None else (f"its source {source}", "it, or its options")
+    whose, what = "its function", "the stage"
+    if sink is not None:
+        whose, what = f"its sink {sink}", "the sink's options, or what they name"
+    elif source is not None:
+        whose, what = f"its source {source}", "it, or its options"
     return PipelineFailed(
         f"stage {stage}: {whose} raised {type(error).__name__}",
         remedy=f"mend {what}; the next run goes on from what is stored",

@@ -170,7 +170,7 @@ def pickled(stage: str, what: str, value: Any) -> bytes:
     except Exception as error:
         raise PipelineMisuse(
             f"stage {stage}: {what} cannot be sent to executors: {error}",
-            remedy="let it hold plain values, and open files, connections and locks in read()",
+            remedy="let it hold plain values, and open files, connections and locks in read() or write()",
             stage=stage,
         ) from error
 

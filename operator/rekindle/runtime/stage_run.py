@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rekindle.pipeline.stage import Stage
+from rekindle.runtime.data_source_sink import SinkRaised
 from rekindle.runtime.errors import InputLost, RekindleError
 from rekindle.runtime.failures import user_error
 from rekindle.runtime.map_side import MapSide
@@ -113,6 +114,8 @@ class StageRun:
                 self.planned = plan_stage(self.stage, self.scheduler, build(), spec)
             except RekindleError as error:
                 self.raised = self.error = error
+            except SinkRaised as failed:
+                self.raised, self.error = failed.error, user_error(self.stage.name, failed.error, sink=failed.sink)
             except BaseException as error:  # SystemExit among them
                 source = None if self.stage.source is None else self.stage.source.name
                 self.raised, self.error = error, user_error(self.stage.name, error, source)

@@ -26,7 +26,6 @@ from pyspark.sql.types import (
 )
 
 from rekindle.connectors.database import Database, DatabaseOptions
-from rekindle.connectors.database_connection import Server, checked_url
 from rekindle.connectors.database_ranges import Axis, conditions, cuts, literal, position
 from tests import postgres
 
@@ -344,7 +343,6 @@ def test_urls_of_jdbc_are_read_and_options_come_before_what_they_say(server):
     url = f"jdbc:postgresql://somebody@127.0.0.1:{server.port}/postgres?sslmode=disable&application_name=shop"
     said = "current_user::text AS a, current_setting('application_name') AS b"
     assert rows(server, url=url, user="postgres", query=f"SELECT {said}") == [("postgres", "shop")]
-    assert checked_url("postgres://db.example/shop") == "postgresql://db.example/shop"
 
 
 def test_the_session_reads_only_in_utc_within_its_time(server, monkeypatch):
@@ -355,6 +353,8 @@ def test_the_session_reads_only_in_utc_within_its_time(server, monkeypatch):
     assert found == [("UTC", "on", "77s", "shop")]
     with pytest.raises(TimeoutError, match="more than queryTimeout=1 s"):
         rows(server, query="SELECT pg_sleep(60)::text AS x", queryTimeout=1)
+    with pytest.raises(TimeoutError, match="more than the server's statement_timeout"):
+        rows(server, query="SELECT pg_sleep(60)::text AS x", sessionInitStatement="SET statement_timeout = '100ms'")
     server.execute("CREATE SEQUENCE numbers")
     with pytest.raises(ValueError, match=r"cannot execute nextval\(\) in a read-only transaction"):
         rows(server, query="SELECT nextval('numbers') AS x")
@@ -447,10 +447,3 @@ def test_what_the_server_refuses_is_told_with_its_words(server):
         rows(server, dbtable='"order"')
     with pytest.raises(ValueError, match=r"refuses what it is asked: .*division by zero"):
         rows(server, query="SELECT 1 / (n - 400000) AS x FROM generate_series(1, 800000) AS n")
-
-
-def test_silence_of_a_server_has_a_limit():
-    uri = Server("postgresql://db.example/shop?connect_timeout=5", None, None).uri
-    assert "connect_timeout=5&" in uri
-    assert "connect_timeout=30" not in uri
-    assert "keepalives_idle=30" in uri

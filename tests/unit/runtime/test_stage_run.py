@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from functools import partial
+from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
 
-from rekindle.pipeline import Pipeline
+from rekindle.connectors.postgresql import Postgresql
+from rekindle.pipeline import DataSourceSink, Pipeline
+from rekindle.runtime import stage_run as stage_runs
+from rekindle.runtime.data_source_sink import sendable_writer
+from rekindle.runtime.errors import RekindleError
 from rekindle.runtime.scheduler import StageView, TaskView
 from rekindle.runtime.stage_run import CopyJob, StageRun
 
@@ -81,3 +88,51 @@ def test_a_task_that_failed_comes_before_the_one_by_which_spark_tries_it_again()
     assert [one.task for one in run.new_tasks(view(4, "ACTIVE", 0, 0.0))] == [10]
     again = run.new_tasks(view(4, "ACTIVE", 0, 0.0))
     assert [(one.task, one.status) for one in again] == [(10, "FAILED"), (20, "RUNNING")]
+
+
+class Ended(DataSource):
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        raise SystemExit(3)
+
+
+def raises(*_: Any) -> Any:
+    raise ValueError("there is no 7")
+
+
+def planned(monkeypatch: pytest.MonkeyPatch, sink: DataSourceSink, build: Any = lambda: None) -> StageRun:
+    """A stage that writes there, planned with its writer and without Spark."""
+    pipeline = Pipeline("p")
+    pipeline.source(name="a")(lambda spark: spark)
+    pipeline.sink(sink, name="b")(lambda a: a)
+    stage, woken = pipeline.build().stage("b"), Event()
+
+    def plan(stage: Any, scheduler: Any, result: Any, spec: Any) -> Any:
+        return spec(StructType().add("n", "long"), None)
+
+    def spec(schema: StructType, signature: str | None) -> Any:
+        return sendable_writer(stage, schema, "store/1")
+
+    monkeypatch.setattr(stage_runs, "plan_stage", plan)
+    run = StageRun(stage, SimpleNamespace(enter_group=lambda *_: None), (), "p", woken.set)  # type: ignore[arg-type]
+    run.plan_in_background(build, spec)
+    assert woken.wait(60)
+    return run
+
+
+def test_what_a_sink_raises_when_its_writer_is_made_is_told_as_the_sinks(monkeypatch):
+    wrong = DataSourceSink(Postgresql, {"urll": "postgresql://db.example/shop"})
+    run = planned(monkeypatch, wrong)
+    assert isinstance(run.raised, ValueError), "what it is told by stays known"
+    assert isinstance(run.error, RekindleError)
+    assert run.error.message == "stage b: its sink rekindle-postgresql raised ValueError"
+    assert run.error.remedy.startswith("mend the sink's options")
+    assert "Postgresql has no option 'urll': did you mean 'url'" in str(run.error)
+    run = planned(monkeypatch, DataSourceSink(Ended))
+    assert str(run.error).startswith("stage b: its sink Ended raised SystemExit")
+
+
+def test_what_the_function_of_a_sinks_stage_raises_is_not_told_as_the_sinks(monkeypatch):
+    run = planned(monkeypatch, DataSourceSink(Postgresql, {"urll": "x"}), raises)
+    assert isinstance(run.error, RekindleError)
+    assert run.error.message == "stage b: its function raised ValueError"
+    assert run.error.remedy.startswith("mend the stage;")
