@@ -9,6 +9,8 @@ from rekindle.pipeline.declaration import Declaration, Role
 from rekindle.pipeline.distribution import Assigned, Distribution, Keyed, Pointwise, Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.loops.body import LoopBody
+from rekindle.pipeline.loops.trace import root
 from rekindle.pipeline.stage import Stage
 from rekindle.pipeline.wiring import WIRING_CHECKS, check_pipeline, topological
 
@@ -46,6 +48,20 @@ def _resolve(declared: Declaration, before: Mapping[str, Stage], default_partiti
         takes_spark=declared.takes_spark,
         is_streaming=options.streaming,
         source=options.source,
+        loop=_loop(declared),
+    )
+
+
+def _loop(declared: Declaration) -> LoopBody | None:
+    loop = declared.options.loop
+    if loop is None:
+        return None
+    return root(
+        declared.name,
+        declared.fn,
+        declared.inputs[1:],
+        own_feedback=loop.own_feedback,
+        most_activations=loop.most_activations,
     )
 
 

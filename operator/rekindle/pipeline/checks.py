@@ -75,7 +75,26 @@ def check_role(declared: Declaration) -> None:
         )
 
 
+def check_loop(declared: Declaration) -> None:
+    """What a loop takes in, before its parameters are looked at."""
+    loop = declared.options.loop
+    if loop is None:
+        return
+    needed = 1 + loop.own_feedback
+    if len(declared.parameters) < needed:
+        what = "a stream of its input and one of its feedback" if loop.own_feedback else "a stream of its input"
+        raise declared.error(f"takes {len(declared.parameters)} parameters", f"give it {what}, then tables by name")
+    if not (isinstance(loop.input, str) and loop.input.isidentifier()):
+        raise declared.error(f"iterates over {loop.input!r}", "name the stage whose rows go in")
+    if loop.most_activations is not None and not is_count(loop.most_activations):
+        raise declared.error(
+            f"has most_activations={loop.most_activations!r}", "most_activations is a whole number of at least 1"
+        )
+
+
 def check_type_hints(declared: Declaration) -> None:
+    if declared.options.loop is not None:
+        return
     for what, hint, expected in wrong_hints(declared.fn):
         raise declared.error(f"has the type hint {hint} for {what}", f"it is a pyspark.sql.{expected}")
 
@@ -346,6 +365,7 @@ CHECKS: tuple[Check, ...] = (
     check_function,
     check_parameters,
     check_role,
+    check_loop,
     check_type_hints,
     check_switches,
     check_partition_by,

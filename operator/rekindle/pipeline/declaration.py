@@ -21,6 +21,17 @@ class Role(StrEnum):
     STAGE = "stage"
     SOURCE = "source"
     SINK = "sink"
+    LOOP = "loop"
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """Of a loop: the stage that it takes in, and whether feedback is a stream beside that; at most how many batches it
+    may take."""
+
+    input: str
+    own_feedback: bool
+    most_activations: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,7 @@ class Options:
     streaming: bool = False
     sink: Sink | None = None
     source: DataSourceRead | None = None
+    loop: LoopOptions | None = None
 
 
 @dataclass(frozen=True)
@@ -54,8 +66,11 @@ class Declaration:
 
     @cached_property
     def inputs(self) -> tuple[str, ...]:
-        """Names of the stages it reads: all its parameters but `spark`."""
-        return tuple(parameter.name for parameter in self.parameters if parameter.name != SPARK_PARAMETER)
+        """Names of the stages it reads: all its parameters but `spark`; of a loop its input, and its parameters behind
+        those that are streams."""
+        names = tuple(parameter.name for parameter in self.parameters if parameter.name != SPARK_PARAMETER)
+        loop = self.options.loop
+        return names if loop is None else (loop.input, *names[1 + loop.own_feedback :])
 
     @property
     def main_inputs(self) -> tuple[str, ...]:
@@ -64,7 +79,7 @@ class Declaration:
 
     @property
     def takes_spark(self) -> bool:
-        return len(self.inputs) < len(self.parameters)
+        return self.options.loop is None and len(self.inputs) < len(self.parameters)
 
     @property
     def description(self) -> str:

@@ -25,6 +25,8 @@ def why_not_speculated(graph: PipelineGraph, stage: Stage, options: SpeculationO
         return "speculation.enabled is false"
     if stage.exchange is ExchangeMode.CACHED:
         return "it has no job of its own: its readers compute it"
+    if stage.loop is not None:
+        return "it is a loop: what goes round is not copied"
     for member in members(graph, stage):
         if reason := _why_not(member, options):
             return reason if member is stage else f"{member.name}, computed inside it: {reason}"

@@ -33,9 +33,10 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from rekindle.pipeline.build import build_graph
-from rekindle.pipeline.declaration import Declaration, Options, Role
+from rekindle.pipeline.declaration import Declaration, LoopOptions, Options, Role
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.loops.functions import body_of
 from rekindle.pipeline.sinks import FileSink, Sink
 from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import StageFunction
@@ -293,6 +294,48 @@ class Pipeline:
         declare: Callable[[F], F] = self._decorate(Role.SINK, target if bare else None, name, options)
         return declare
 
+    def iterate(
+        self,
+        input: str,
+        /,
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        partitions: int | None = None,
+        deterministic: bool | None = None,
+        most_activations: int | None = None,
+        name: str | None = None,
+    ) -> Callable[[G], G]:
+        """Declare a loop: a stage whose rows go round until nothing is left to do (FLIP-15's `iterate`).
+
+        The decorated function gets a `LoopStream` of the rows that come in and of those that are fed back, and a
+        `LoopTable` for each further parameter, which is the name of a stage. It returns two streams: what is fed back,
+        with the columns of the input, and what is the loop's result. It is called once, when the pipeline is built.
+
+        Args:
+            input: the stage whose rows go in.
+            partition_by: as of `stage`, like `partitions` and `deterministic`.
+            most_activations: a loop that takes more batches than this fails; without it there is no bound.
+            name: of the stage; the function's name unless given.
+        """
+        return self._loop(input, False, partition_by, partitions, deterministic, most_activations, name)
+
+    def iterate_with_feedback(
+        self,
+        input: str,
+        /,
+        *,
+        partition_by: str | Sequence[str] | None = None,
+        partitions: int | None = None,
+        deterministic: bool | None = None,
+        most_activations: int | None = None,
+        name: str | None = None,
+    ) -> Callable[[G], G]:
+        """Declare a loop whose feedback has columns of its own (FLIP-15's `iterateWithFeedback`).
+
+        As `iterate`, but the function gets the rows that are fed back as a stream of its own, its second parameter.
+        """
+        return self._loop(input, True, partition_by, partitions, deterministic, most_activations, name)
+
     def build(self) -> PipelineGraph:
         """Check what was declared and resolve it.
 
@@ -323,6 +366,30 @@ class Pipeline:
         from rekindle.runtime.driver import run_pipeline  # the one import upward: one call does it all
 
         return run_pipeline(self.build, spark, store=store, options=options)
+
+    def _loop(
+        self,
+        input: str,
+        own_feedback: bool,
+        partition_by: Any,
+        partitions: int | None,
+        deterministic: bool | None,
+        most_activations: int | None,
+        name: str | None,
+    ) -> Callable[[G], G]:
+        options = Options(
+            partition_by=_names(partition_by),
+            partitions=partitions,
+            deterministic=deterministic,
+            loop=LoopOptions(input, own_feedback, most_activations),
+        )
+
+        def declare(function: G) -> G:
+            body = body_of(function)
+            self._declarations.append(Declaration(Role.LOOP, body, _name_of(function, name), options))
+            return function
+
+        return declare
 
     def _declare_read(self, name: str, read: DataSourceRead, options: Options) -> None:
         self._declarations.append(Declaration(Role.SOURCE, read.function(), name, replace(options, source=read)))

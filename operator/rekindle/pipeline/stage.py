@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rekindle.pipeline.distribution import Distribution
 from rekindle.pipeline.exchange import ExchangeMode
+from rekindle.pipeline.loops.body import LoopBody
 from rekindle.pipeline.sinks import Sink
 from rekindle.pipeline.sources import DataSourceRead
 
@@ -57,3 +58,6 @@ class Stage:
     is_streaming: bool = False
     source: DataSourceRead | None = None
     """What it reads by splits; `fn` is the same without Rekindle."""
+
+    loop: LoopBody | None = None
+    """What goes round, where the stage is a loop. Its first input goes in; `fn` is its body as the user wrote it."""

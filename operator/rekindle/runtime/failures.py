@@ -240,10 +240,10 @@ def _headline(text: str) -> str:
 
 
 def user_error(
-    stage: str, error: BaseException, source: str | None = None, *, sink: str | None = None
+    stage: str, error: BaseException, source: str | None = None, *, sink: str | None = None, where: str = ""
 ) -> PipelineFailed:
     """An exception of the user's stage function, or of the source that the stage reads, or of the sink that it writes
-    to, with the user's frames only."""
+    to, with the user's frames only. `where` it was raised, if that is not the stage as a whole."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if is_users_file(frame.filename)]
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames[-1:])]
@@ -258,7 +258,7 @@ def user_error(
     elif source is not None:
         whose, what = f"its source {source}", "it, or its options"
     return PipelineFailed(
-        f"stage {stage}: {whose} raised {type(error).__name__}",
+        f"{where or f'stage {stage}'}: {whose} raised {type(error).__name__}",
         remedy=f"mend {what}; the next run goes on from what is stored",
         stage=stage,
         traceback="".join(lines),

@@ -15,6 +15,7 @@ from rekindle.pipeline.stage import Stage
 from rekindle.runtime import relations
 from rekindle.runtime.errors import InputLost, PipelineFailed
 from rekindle.runtime.local_checkpoint import local_checkpoint
+from rekindle.runtime.loops.loops import Loops
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.sources import SourceReads
@@ -117,6 +118,7 @@ class InputReader:
     store: Store
     scheduler: Scheduler
     sources: SourceReads
+    loops: Loops
     cached: CachedFrames = field(default_factory=CachedFrames)
 
     def frame(self, stage: Stage, sources: Sources) -> DataFrame:
@@ -143,7 +145,13 @@ class InputReader:
         if stage.takes_spark:
             arguments["spark"] = session
         relations.activate(session)
-        result = self.sources.frame(stage, session) if stage.source is not None else stage.fn(**arguments)
+        if stage.source is not None:
+            result = self.sources.frame(stage, session)
+        elif stage.loop is not None:
+            made_of = input_versions(self.graph, stage, sources.versions)
+            result = self.loops.frame(stage, session, arguments, made_of)
+        else:
+            result = stage.fn(**arguments)
         relations.impose_settings(session, shuffle_partitions)
         if not isinstance(result, DataFrame):
             raise PipelineFailed(

@@ -39,6 +39,7 @@ from rekindle.runtime.errors import BEGIN_ANEW, PipelineFailed, RekindleError, S
 from rekindle.runtime.held_outputs import HeldMapOutputs
 from rekindle.runtime.inputs import InputReader
 from rekindle.runtime.layout import parse_manifest_name
+from rekindle.runtime.loops.loops import Loops
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.operator_exchange import OperatorExchange
@@ -95,7 +96,8 @@ class JobMaster:
             lambda stage: may_read_twice(stage, options.speculation),
             wake.set,
         )
-        inputs = InputReader(graph, spark, run.store, scheduler, self._sources)
+        loops = Loops(graph, run.store, run.layout, scheduler, run.writer)
+        inputs = InputReader(graph, spark, run.store, scheduler, self._sources, loops)
         schemas, plans = dict(facts.schemas), dict(facts.plans)
         self.state = RunState(graph, settings, run, core, scheduler, inputs, schemas, plans, wake=wake)
         self._observer = Observer(self.state)
@@ -299,6 +301,7 @@ class JobMaster:
             for name in {*(stage.name for stage in state.stored_stages()), *state.open_run.facts.discarded}:
                 state.committed.release(name)
             state.open_run.store.delete(state.open_run.layout.all_splits)
+            state.inputs.loops.remove()
         except StoreRefused as error:  # the run has finished all the same; the next one begins with what is left
             state.note("CleanUpFailed", error=error.to_record())
             self._flush_quietly()

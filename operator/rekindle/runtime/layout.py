@@ -7,6 +7,9 @@ first-run                                       the number of the first run sinc
 runs/0001/journal/00000001.jsonl                the journal, numbered segments
 runs/0001/stages/<stage>/manifests/p00003-v0001.json
 runs/0001/splits/<stage>-<source>               what a source's partitions() returned
+runs/0001/loops/<stage>-<inputs>/activations/00000001.json
+runs/0001/loops/<stage>-<inputs>/batches/<batch>/p00003-v0001.json
+[volume-1/]runs/0001/loops/<stage>-<inputs>/data/<batch>/.attempt-p00003-v0001-<uuid>/part-...
 [volume-1/]runs/0001/data/<stage>/.attempt-p00003-v0001-<uuid>/part-00003-..._00003.c000.parquet
 ```
 
@@ -72,6 +75,14 @@ class RunLayout:
     def splits(self, stage: str, source: str) -> str:
         """Of a stage that reads by splits; `source` tells apart what it read before and after an edit."""
         return f"{self.all_splits}/{stage}-{source}"
+
+    @property
+    def loops(self) -> str:
+        return f"{self.prefix}/loops"
+
+    def loop(self, stage: str, made_of: str) -> str:
+        """Of a stage that is a loop; `made_of` tells apart what it was made from before a loss or an edit."""
+        return f"{self.loops}/{stage}-{made_of}"
 
     def manifest(self, stage: str, partition: int, version: int) -> str:
         return f"{self.manifests(stage)}/{manifest_name(partition, version)}"

@@ -1,0 +1,62 @@
+"""The loops of a pipeline: what each is made of, where it lies in the store, and that it goes when the run ends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from rekindle.api.storage import volume_folder
+from rekindle.pipeline.fingerprint import stage_fingerprint
+from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.stage import Stage
+from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.loops.activation_log import ActivationLog
+from rekindle.runtime.loops.batches import BatchStore, LoopFolder
+from rekindle.runtime.loops.loop_run import LoopRun
+from rekindle.runtime.scheduler import Scheduler
+from rekindle.runtime.store import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MadeOf = tuple[tuple[str, tuple[int, ...]], ...]
+"""Names of a loop's inputs, each with the versions of its partitions."""
+
+
+class Loops:
+    """Of one run."""
+
+    def __init__(
+        self, graph: PipelineGraph, store: Store, layout: RunLayout, scheduler: Scheduler, writer: str
+    ) -> None:
+        self._graph, self._store, self._layout = graph, store, layout
+        self._scheduler, self._writer = scheduler, writer
+
+    def frame(self, stage: Stage, session: SparkSession, inputs: Mapping[str, DataFrame], made_of: MadeOf) -> DataFrame:
+        """The result of a stage that is a loop: it runs here, to its end. What it has made of the same inputs before is
+        not made again."""
+        assert stage.loop is not None
+        folder = LoopFolder(self._layout.loop(stage.name, self._which(stage, made_of)), self._layout.volumes)
+        batches = BatchStore(self._store, folder, self._scheduler, session, self._writer)
+        first, *tables = stage.inputs
+        run = LoopRun(
+            stage.loop,
+            stage.partitions,
+            batches,
+            ActivationLog(self._store, f"{folder.prefix}/activations"),
+            {name: inputs[name] for name in tables},
+        )
+        return run.run(inputs[first])
+
+    def remove(self) -> None:
+        """All that loops have stored; their results are in stages."""
+        volumes = range(self._layout.volumes if self._layout.volumes > 1 else 0)
+        for folder in ("", *(f"{volume_folder(volume)}/" for volume in volumes)):
+            self._store.delete(f"{folder}{self._layout.loops}")
+
+    def _which(self, stage: Stage, made_of: MadeOf) -> str:
+        """The same for the same code over the same inputs."""
+        told = json.dumps([stage_fingerprint(self._graph, stage.name), made_of])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
