@@ -91,8 +91,8 @@ def key(state: State) -> Any:
 def _relative(value: Any, latest: tuple[tuple[StreamScope, int], ...]) -> Any:
     match value:
         case TerminationAttempt(scope, attempt_id, _, completed) if attempt_id:
-            ends = scope is None or completed == scope.level
-            return replace(value, attempt_id=0 if ends else attempt_id - dict(latest)[scope] - 1)
+            behind = 0 if scope is None or completed == scope.level else attempt_id - dict(latest)[scope] - 1
+            return replace(value, attempt_id=behind)
         case HeadOperator():
             return value.terminated, value.saw_data, bool(value.attempt_id), _relative(value.inputs, latest)
         case tuple():
