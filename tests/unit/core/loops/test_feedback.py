@@ -146,7 +146,7 @@ def test_a_channel_without_memory_is_refused():
 
 def test_as_much_is_read_back_as_was_asked_for():
     with pytest.raises(ValueError, match="0 spilled items were to be read back, and 1 were"):
-        FeedbackChannel[int](1).restored(Data(1))
+        Store(1).channel.restored(Data(1))
 
 
 def test_nothing_is_taken_from_an_empty_channel():

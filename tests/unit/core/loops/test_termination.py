@@ -159,7 +159,7 @@ def test_behind_a_loop_only_its_completion_counts():
     assert c.gets("b", attempt(OUTER, 0)) == []
     assert c.gets("b", attempt(OUTER, 1)) == []
     assert c.gets("b", attempt(OUTER, 1, completed=1)) == [attempt(None, 1, completed=0)]
-    assert c.terminated
+    assert c.has_ended()
 
 
 @pytest.mark.requirement("S10-6", "S10-19")
