@@ -42,6 +42,8 @@ def check_name(declared: Declaration) -> None:
 
 def check_function(declared: Declaration) -> None:
     fn = inspect.unwrap(declared.fn)
+    if declared.options.loop is not None and inspect.ismethod(fn):  # of an object with a method `loop`
+        fn = fn.__func__
     if not inspect.isfunction(fn):
         raise declared.error(f"is a {type(fn).__name__}", "decorate a function that returns a DataFrame")
     if inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):

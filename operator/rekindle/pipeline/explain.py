@@ -11,6 +11,7 @@ from rekindle.pipeline.eligibility import refuse_streaming, why_not_speculated
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.fusion import deterministic, has_map_side, members, reader_of
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.loops.drawing import boxes, entry_of, exit_of
 from rekindle.pipeline.stage import Stage
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ def _nodes(graph: PipelineGraph, speculation: SpeculationOptions) -> Iterator[st
     for stage in graph.stages:
         if stage.exchange is ExchangeMode.PIPELINED:
             continue
+        if stage.loop is not None:
+            yield from boxes(stage.loop)
         node = _node(stage, _copies(graph, stage, speculation))
         inside = members(graph, stage)[:-1]
         if inside:
@@ -127,7 +130,11 @@ def _nodes(graph: PipelineGraph, speculation: SpeculationOptions) -> Iterator[st
 def _arrows(graph: PipelineGraph) -> Iterator[str]:
     for stage in graph.stages:
         for name in stage.inputs:
-            yield f"  n_{name} {_arrow(graph.stage(name), stage)} n_{stage.name}"
+            is_first = stage.loop is not None and name == stage.inputs[0]
+            to = entry_of(stage.loop) if stage.loop is not None and is_first else f"n_{stage.name}"
+            yield f"  n_{name} {_arrow(graph.stage(name), stage)} {to}"
+        if stage.loop is not None:
+            yield f"  {exit_of(stage.loop)} --> n_{stage.name}"
         if stage.sink:
             yield f'  n_{stage.name} ==> o_{stage.name}[("{_escape(str(stage.sink))}")]'
 

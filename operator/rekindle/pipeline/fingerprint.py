@@ -21,9 +21,10 @@ import enum
 import fractions
 import functools
 import hashlib
+import inspect
 import pathlib
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, SimpleNamespace
 
 from rekindle.pipeline.exchange import ExchangeMode
@@ -55,7 +56,11 @@ def function_fingerprint(function: object) -> str:
 
 def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
     yield f"stage {stage.name} {stage.inputs!r} {stage.distribution!r} {stage.exchange} {_sink(stage.sink)}"
-    yield from _Walk().whole(stage.fn) if stage.source is None else _source(stage.source)
+    if inspect.ismethod(stage.fn):  # of an object that is the body of a loop
+        yield from _class("body", type(stage.fn.__self__))
+        yield from _Walk().values(vars(stage.fn.__self__), stage.fn.__module__)
+    else:
+        yield from _Walk().whole(stage.fn) if stage.source is None else _source(stage.source)
     if isinstance(stage.sink, DataSourceSink):
         yield from _class("writer", stage.sink.source)
     for name in stage.inputs:
@@ -112,6 +117,11 @@ class _Walk:
             name, fields, module = self._settings.pop(0)
             for field in sorted(fields.keys() & self._names or fields):
                 yield from self._value(f"{name}.{field}", fields[field], module)
+
+    def values(self, named: Mapping[str, object], module: str) -> Iterator[str]:
+        """Attributes of an object."""
+        for name, value in sorted(named.items()):
+            yield from self._value(name, value, module)
 
     def function(self, function: object) -> Iterator[str]:
         fn = _unwrapped(function)

@@ -27,4 +27,5 @@ class CoLoopFunction(Protocol):
 
 def body_of(function: Any) -> Callable[..., Any]:
     """The function itself, or the object's method `loop`."""
-    return function if not hasattr(function, "loop") else function.loop
+    body: Callable[..., Any] = getattr(function, "loop", function)
+    return body

@@ -158,7 +158,7 @@ def _operand(one: LoopStream | LoopTable) -> Operand:
     return Operand(one.name, one.scope)
 
 
-def _callable(fn: Any, name: str) -> Callable[..., Any]:
+def _callable(fn: object, name: str) -> Callable[..., Any]:
     if not callable(fn):
         raise PipelineError(f"{name!r} is a {type(fn).__name__}", remedy="give a function of DataFrames")
     return fn

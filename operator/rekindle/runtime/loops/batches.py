@@ -25,6 +25,7 @@ from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, WriterSpec, 
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 log = logging.getLogger(__name__)
@@ -131,8 +132,8 @@ class BatchStore:
         manifests = [one for batch in batches for one in self._manifests(batch.name, batch.partitions)]
         return relations.read_result(self._session, self.store, parsed_schema(batches[0].schema), manifests)
 
-    def empty(self, schema: str) -> DataFrame:
-        """No rows, of columns that DDL says."""
+    def empty(self, schema: StructType | str) -> DataFrame:
+        """No rows, of the columns of a schema, or of DDL."""
         return self._session.createDataFrame([], schema)
 
     def names(self) -> list[str]:

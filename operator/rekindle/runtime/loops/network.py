@@ -138,8 +138,10 @@ class Network:
     def _connect(self, body: LoopBody) -> None:
         for operator in body.operators:
             for one in operator.inputs:
-                inner = isinstance(operator, InnerLoop)
-                self._channel(one, self.entries[operator.body.name] if inner else self._nodes[operator])
+                if isinstance(operator, InnerLoop):
+                    self._channel(one, self.entries[operator.body.name])
+                else:
+                    self._channel(one, self._nodes[operator])
         self._channel(body.feedback, self.heads[body.name])
 
     def _maker(self, operator: Operator) -> Node:
