@@ -50,30 +50,23 @@ class EntryOperator:
         after = replace(self, inputs=inputs)
         return Step(after) if aligned is None else after._from_outside(aligned, status)
 
-    def on_idle(self) -> Step[Self]:
-        """The operator has nothing to do any more: if its scope is complete, it ends."""
-        newest = self.feedback.newest
-        if self.terminated or newest is None or not self.feedback.has_ended:
-            return Step(self)
-        ended = replace(self, terminated=True)
-        return Step(ended, (TerminationAttempt.completion(self.scope, newest.attempt_id),))
-
     def _from_outside(self, attempt: TerminationAttempt, status: OperatorStatus) -> Step[Self]:
-        if attempt.ends(self.scope.level - 1):
-            outermost = self.scope.scope_for_level(self.inputs.level + 1)  # of those that have not ended
-            first = TerminationAttempt(outermost, 0, self.scope.level, None, OperatorStatus.IDLE)
+        if attempt.ends(self.inputs.level):  # all around have ended: the own scope is the outermost that has not
+            first = TerminationAttempt(self.scope, 0, self.scope.level, None, OperatorStatus.IDLE)
             return replace(self, held=None)._send([first], status)
-        begin = [] if self._has_begun(attempt) else [replace(attempt, completed_level=None)]
-        if attempt.completed_level is None or self._has_been_round(attempt):
-            return self._send(begin or [attempt], status)
-        return replace(self, held=attempt)._send(begin, status)
+        if self._has_been_round(attempt):
+            return self._send([attempt], status)
+        on_its_way_in = replace(attempt, completed_level=None)
+        held = None if attempt == on_its_way_in else attempt
+        return replace(self, held=held)._send([] if self._has_begun(attempt) else [on_its_way_in], status)
 
     def _from_head(self, attempt: TerminationAttempt, status: OperatorStatus) -> Step[Self]:
         if attempt.ends(self.scope.level):
-            return self.on_idle() if status is OperatorStatus.IDLE else Step(self)
-        if self.current is None or attempt.round < self.current.round:
+            ended = replace(self, terminated=True)
+            return Step(ended, (TerminationAttempt.completion(self.scope, attempt.attempt_id),))
+        if self.current is not None and attempt.round < self.current.round:
             return Step(self)
-        released = [] if self.held is None or self.held.round != attempt.round else [self.held]
+        released = [] if self.held is None else [self.held]
         return replace(self, held=None)._send([attempt, *released], status)
 
     def _send(self, attempts: list[TerminationAttempt], status: OperatorStatus) -> Step[Self]:

@@ -19,8 +19,8 @@ The walk through nested loops, which FLIP-15 leaves open:
 An operator is a value: what arrives is given to it one at a time, and it answers with what it is from then on and what
 it broadcasts. All that goes to one operator on one channel arrives in order; between channels there is none.
 
-A scope has one head, since what two of them see together neither knows; an operator of any other kind may be one of
-several subtasks.
+A scope has one head and one entry. Any other operator may be one of several subtasks: each is an operator here, with
+channels of its own.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def inner_loop_beside_the_middle_one() -> Graph:
     inner = graph.loop("f", middle, "d")
     graph.operator("v", inner, "f")
     graph.feed_back("f", "v")
-    graph.feed_back("b", "v")
+    graph.feed_back("b", "f")
     return graph
 
 

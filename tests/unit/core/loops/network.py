@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rekindle.core.loops.feedback import Buffered, Data, FeedbackChannel, Item, Spill
-from rekindle.core.loops.head_operator import HeadOperator
+from rekindle.core.loops.regular_operator import RegularOperator
 from rekindle.core.loops.termination import Step
 from rekindle.core.loops.termination_attempt import OperatorStatus, TerminationAttempt
 from tests.unit.core.loops.graphs import Graph, Kind, Operator, head_of
@@ -193,9 +193,7 @@ class Network:
 
     def _idle(self, state: State, place: int) -> State:
         operator = state.operators[place]
-        assert operator is not None
-        assert not isinstance(operator, HeadOperator)
-        return self._stepped(state, place, operator.on_idle())
+        return self._stepped(state, place, operator.on_idle()) if isinstance(operator, RegularOperator) else state
 
     def _status(self, state: State, place: int) -> OperatorStatus:
         name = self.nodes[place].name

@@ -117,6 +117,7 @@ def test_whatever_happens_all_that_was_put_is_taken_in_order(capacity, steps):
         elif step == "read back" and store.channel.reading:
             store.read_back()
         assert len(store.channel.memory) + store.channel.reading <= capacity
+        assert store.channel.is_readable or store.channel.reading or not store.channel.spilled
         pending = any(isinstance(one, Data) for one in put[len(taken) :])
         assert (store.status() is OperatorStatus.BUSY) is pending
     while store.channel.is_readable or store.channel.reading:

@@ -32,7 +32,7 @@ def network(name: str, tokens: int, fuel: int, parks: str = "", to_all: bool = F
 EXPLORED: dict[str, tuple[Any, ...]] = {
     "no loop": ("no_loop", 2, 0, "b c"),
     "one loop": ("one_loop", 2, 2),
-    "one loop, with an operator that takes its time": ("one_loop", 2, 1, "t"),
+    "one loop, with an operator that takes its time": ("one_loop", 2, 1, "b t"),
     "one loop, whose body makes more than it takes": ("one_loop", 1, 2, "", True),
     "two ways to feed back": ("two_feedbacks", 1, 2, "t"),
     "an output that the head does not see": ("output_beside_the_loop", 1, 2, "out"),
