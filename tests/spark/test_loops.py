@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from rekindle.pipeline import FileSink, Pipeline
 from rekindle.pipeline.loops import LoopStream, LoopTable
 from rekindle.runtime.errors import PipelineFailed, PipelineMisuse
+from rekindle.runtime.loops.batches import Batch, BatchStore
 
 Pair = tuple[LoopStream, LoopStream]
 KM = "city LONG, km LONG"
@@ -95,8 +96,16 @@ def test_shortest_paths_are_those_of_networkx_and_nobody_counts_rounds(spark, tm
 
 
 @pytest.mark.requirement("S8-4", "S8-8", "S8-11", "S10-19")
-def test_a_loop_within_a_loop(spark, tmp_path):
-    """Halve while a number is even, within: else three times and one, until it is one."""
+def test_a_loop_within_a_loop(spark, tmp_path, monkeypatch):
+    """Halve while a number is even, within: else three times and one, until it is one. What crosses the border of a
+    scope is stored there."""
+    stored, write = set[str](), BatchStore.write
+
+    def noted(batches: BatchStore, what: str, *more: Any) -> Batch:
+        stored.add(what)
+        return write(batches, what, *more)
+
+    monkeypatch.setattr(BatchStore, "write", noted)
     pipeline = Pipeline("collatz", default_partitions=2)
 
     @pipeline.source
@@ -125,6 +134,7 @@ def test_a_loop_within_a_loop(spark, tmp_path):
     pipeline.run(spark, store=tmp_path / "store")
     found = {(row["first"], row["steps"]) for row in spark.read.parquet(str(tmp_path / "out")).collect()}
     assert found == {(1, 0), (3, 7), (4, 2), (5, 5)}
+    assert stored == {"collatz.entry", "collatz.halving.odd", "collatz.ones", "feedback"}
 
 
 @pytest.mark.requirement("S9-4")

@@ -179,6 +179,7 @@ class JobMaster:
                 self._observer.see_commits(stage, now)
         self._observer.see_what_is_gone(now)
         for name, why in self.state.open_run.facts.reruns.items():
+            self.state.inputs.loops.forget(name)
             self.state.see(ev.RerunRequested(name, why), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
         self.state.resumed = plan_of(self.state.core, self.state.actions)

@@ -9,7 +9,7 @@ runs/0001/stages/<stage>/manifests/p00003-v0001.json
 runs/0001/splits/<stage>-<source>               what a source's partitions() returned
 runs/0001/loops/<stage>-<inputs>/activations/00000001.json
 runs/0001/loops/<stage>-<inputs>/batches/<batch>/p00003-v0001.json
-[volume-1/]runs/0001/loops/<stage>-<inputs>/data/<batch>/.attempt-p00003-v0001-<uuid>/part-...
+[volume-1/]runs/0001/loops/<stage>-<inputs>/rows/<batch>/.attempt-p00003-v0001-<uuid>/part-...
 [volume-1/]runs/0001/data/<stage>/.attempt-p00003-v0001-<uuid>/part-00003-..._00003.c000.parquet
 ```
 

@@ -69,7 +69,7 @@ class LoopFolder:
     def data(self, batch: str) -> tuple[str, ...]:
         """On each volume."""
         folders = [f"{volume_folder(volume)}/" for volume in range(self.volumes)] if self.volumes > 1 else [""]
-        return tuple(f"{folder}{self.prefix}/data/{batch}" for folder in folders)
+        return tuple(f"{folder}{self.prefix}/rows/{batch}" for folder in folders)
 
 
 class BatchStore:
@@ -150,7 +150,7 @@ class BatchStore:
         if lost:
             raise InputLost(
                 f"partitions {lost} of batch {name} of a loop are gone from {self.store}",
-                remedy="run again: the loop begins anew where it must",
+                remedy="have the loop made again: rekindle rerun, with the name of its stage",
             )
         return [Manifest.parse(data) for data in found if data is not None]
 

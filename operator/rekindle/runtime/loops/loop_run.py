@@ -232,11 +232,11 @@ class LoopRun:
                 pass  # it puts out its update's state, when it ends
 
     def _send(self, node: Node, rows: Rows, side: str = "") -> None:
-        """To all that read it; stored before, where they are several: they must see the same. `side`: of an entry,
-        which of its queues it comes from."""
+        """To all that read it; stored before, where they are several, for they must see the same, and where one is in
+        another scope (`S8-11`). `side`: of an entry, which of its queues it comes from."""
         readers = [channel for channel in node.outputs if not isinstance(channel.to.operator, AtEnd)]
         readers = [channel for channel in readers if not side or side in channel.sides]
-        if len(readers) > 1:
+        if len(readers) > 1 or any(channel.to.protocol.scope != node.protocol.scope for channel in readers):
             rows = self._stored(node.name, rows)
             assert rows.batch is not None
             if not rows.batch.rows:

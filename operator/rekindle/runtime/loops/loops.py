@@ -50,11 +50,21 @@ class Loops:
         )
         return run.run(inputs[first])
 
+    def forget(self, stage: str) -> None:
+        """What a loop has made; it begins anew."""
+        for name in self._store.names(self._layout.loops):
+            if name.rpartition("-")[0] == stage:
+                self._delete(f"{self._layout.loops}/{name}")
+
     def remove(self) -> None:
         """All that loops have stored; their results are in stages."""
+        self._delete(self._layout.loops)
+
+    def _delete(self, folder: str) -> None:
+        """On all volumes."""
         volumes = range(self._layout.volumes if self._layout.volumes > 1 else 0)
-        for folder in ("", *(f"{volume_folder(volume)}/" for volume in volumes)):
-            self._store.delete(f"{folder}{self._layout.loops}")
+        for volume in ("", *(f"{volume_folder(number)}/" for number in volumes)):
+            self._store.delete(f"{volume}{folder}")
 
     def _which(self, stage: Stage, made_of: MadeOf) -> str:
         """The same for the same code over the same inputs."""
