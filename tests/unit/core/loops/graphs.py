@@ -162,9 +162,8 @@ def inner_loop_beside_the_middle_one() -> Graph:
     outer = graph.loop("b", DEFAULT_SCOPE, "a")
     middle = graph.loop("d", outer, "b")
     graph.feed_back("d", "d")
-    inner = graph.loop("f", middle, "d")
-    graph.operator("v", inner, "f")
-    graph.feed_back("f", "v")
+    graph.loop("f", middle, "d")
+    graph.feed_back("f", "f")
     graph.feed_back("b", "f")
     return graph
 

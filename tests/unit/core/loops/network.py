@@ -140,8 +140,7 @@ class Network:
                     yield from self._send(fewer, name, self.fuel, name)
 
     def _deliver(self, state: State, channel: str, to: str, item: Item[int]) -> Iterator[Move]:
-        what = item.value if isinstance(item, Data) else item
-        label = f"{channel} {what}"
+        label = f"{channel} {text(item)}"
         if isinstance(item, TerminationAttempt):
             yield label, lambda: self._give_attempt(state, channel, to, item)
             return
@@ -262,3 +261,10 @@ class Network:
 
 def has_data(queue: Queue) -> bool:
     return any(isinstance(item, Data) for item in queue)
+
+
+def text(item: Item[int]) -> str:
+    """For the way to a state: the fuel of data, and of an attempt (scope, id, completed level, status)."""
+    if isinstance(item, Data):
+        return str(item.value)
+    return f"({item.scope}, {item.attempt_id}, {item.completed_level}, {item.status})"

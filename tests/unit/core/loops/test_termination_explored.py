@@ -42,11 +42,11 @@ EXPLORED: dict[str, tuple[Any, ...]] = {
     "nested, with an operator that takes its time": ("nested", 1, 1, "u"),
     "nested, whose bodies make more than they take": ("nested", 1, 1, "", True),
     "nested, with a way past the inner loop": ("nested_and_joined", 1, 2),
-    "three deep": ("inner_loop_beside_the_middle_one", 1, 1),
+    "three deep": ("inner_loop_beside_the_middle_one", 1, 2),
 }
 
 
-@pytest.mark.requirement("S10-2", "S10-3", "S10-4", "S10-5", "S10-16", "S10-19", "S10-20", "S10-22", "S9-5")
+@pytest.mark.requirement("S10-2", "S10-3", "S10-4", "S10-5", "S10-16", "S10-19", "S10-20", "S10-21", "S10-22", "S9-5")
 @pytest.mark.parametrize("case", EXPLORED)
 def test_whatever_is_delivered_first_all_end_and_nothing_is_pending(case):
     explored = explore(network(*EXPLORED[case]))
@@ -98,6 +98,13 @@ def does_not_wait(self: EntryOperator, attempt: TerminationAttempt) -> bool:
     return True
 
 
+def sends_without_what_it_collected(
+    self: EntryOperator, attempts: list[TerminationAttempt], status: OperatorStatus
+) -> Step[EntryOperator]:
+    emit = tuple(replace(one.adding(status), visited_level=self.scope.level) for one in attempts)
+    return Step(replace(self, current=emit[-1] if emit else self.current), emit)
+
+
 def accepts_stale_attempts(self: Alignment, channel: str, seen: TerminationAttempt) -> bool:
     return False
 
@@ -141,6 +148,11 @@ MUTANTS: dict[str, tuple[str, type, dict[str, Any]]] = {
         "three deep",
         EntryOperator,
         {"_has_been_round": does_not_wait},
+    ),
+    "an entry forgets what an attempt has collected": (
+        "three deep",
+        EntryOperator,
+        {"_send": sends_without_what_it_collected},
     ),
     "stale attempts are accepted": (
         "an output that the head does not see",
