@@ -39,7 +39,7 @@ from rekindle.runtime.errors import BEGIN_ANEW, PipelineFailed, RekindleError, S
 from rekindle.runtime.held_outputs import HeldMapOutputs
 from rekindle.runtime.inputs import InputReader
 from rekindle.runtime.layout import parse_manifest_name
-from rekindle.runtime.loops.loops import Loops
+from rekindle.runtime.loops.loops import Loops, forget, forget_all
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.operator_exchange import OperatorExchange
@@ -179,7 +179,7 @@ class JobMaster:
                 self._observer.see_commits(stage, now)
         self._observer.see_what_is_gone(now)
         for name, why in self.state.open_run.facts.reruns.items():
-            self.state.inputs.loops.forget(name)
+            forget(self.state.open_run.store, self.state.open_run.layout, name)
             self.state.see(ev.RerunRequested(name, why), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
         self.state.resumed = plan_of(self.state.core, self.state.actions)
@@ -302,7 +302,7 @@ class JobMaster:
             for name in {*(stage.name for stage in state.stored_stages()), *state.open_run.facts.discarded}:
                 state.committed.release(name)
             state.open_run.store.delete(state.open_run.layout.all_splits)
-            state.inputs.loops.remove()
+            forget_all(state.open_run.store, state.open_run.layout)
         except StoreRefused as error:  # the run has finished all the same; the next one begins with what is left
             state.note("CleanUpFailed", error=error.to_record())
             self._flush_quietly()

@@ -21,6 +21,7 @@ from rekindle.runtime.errors import Fenced, PipelineMisuse, StoreRefused
 from rekindle.runtime.job_master import JobMaster
 from rekindle.runtime.journal import Journal, Record
 from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.loops.loops import forget, forget_all
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun, open_run
 from rekindle.runtime.state import RunState
@@ -241,3 +242,15 @@ def stored_bytes(master: JobMaster) -> int:
 
 def journal(edited: Edited) -> list[Record]:
     return Journal(edited.store, LAYOUT, "a reader").replay()
+
+
+def test_what_loops_have_made_goes_with_the_run_and_of_one_that_is_asked_for_again_before_it_begins(edited):
+    layout = RunLayout(1, volumes=2)
+    names = [f"{layout.loop(stage, 'of')}/{what}" for stage in ("a", "a-b") for what in ("activations/1", "rows/x")]
+    names += [f"volume-1/{name}" for name in names]
+    for name in names:
+        edited.store.put_if_absent(name, b"")
+    forget(edited.store, layout, "a")
+    assert [name for name in names if edited.store.exists(name)] == [name for name in names if "/a-b-" in name]
+    forget_all(edited.store, layout)
+    assert not any(map(edited.store.exists, names))

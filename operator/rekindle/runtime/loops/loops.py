@@ -1,4 +1,4 @@
-"""The loops of a pipeline: what each is made of, where it lies in the store, and that it goes when the run ends."""
+"""The loops of a pipeline: what each is made of, where it lies in the store, and when that goes."""
 
 from __future__ import annotations
 
@@ -50,23 +50,26 @@ class Loops:
         )
         return run.run(inputs[first])
 
-    def forget(self, stage: str) -> None:
-        """What a loop has made; it begins anew."""
-        for name in self._store.names(self._layout.loops):
-            if name.rpartition("-")[0] == stage:
-                self._delete(f"{self._layout.loops}/{name}")
-
-    def remove(self) -> None:
-        """All that loops have stored; their results are in stages."""
-        self._delete(self._layout.loops)
-
-    def _delete(self, folder: str) -> None:
-        """On all volumes."""
-        volumes = range(self._layout.volumes if self._layout.volumes > 1 else 0)
-        for volume in ("", *(f"{volume_folder(number)}/" for number in volumes)):
-            self._store.delete(f"{volume}{folder}")
-
     def _which(self, stage: Stage, made_of: MadeOf) -> str:
         """The same for the same code over the same inputs."""
         told = json.dumps([stage_fingerprint(self._graph, stage.name), made_of])
         return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def forget(store: Store, layout: RunLayout, stage: str) -> None:
+    """What a loop has made; it begins anew."""
+    for name in store.names(layout.loops):
+        if name.rpartition("-")[0] == stage:
+            _delete(store, layout, f"{layout.loops}/{name}")
+
+
+def forget_all(store: Store, layout: RunLayout) -> None:
+    """What loops have made; their results are in stages."""
+    _delete(store, layout, layout.loops)
+
+
+def _delete(store: Store, layout: RunLayout, folder: str) -> None:
+    """On all volumes."""
+    volumes = range(layout.volumes if layout.volumes > 1 else 0)
+    for volume in ("", *(f"{volume_folder(number)}/" for number in volumes)):
+        store.delete(f"{volume}{folder}")
