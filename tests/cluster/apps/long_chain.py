@@ -1,5 +1,6 @@
 """Stages over whole numbers: read by splits and keyed, pointwise and slow, keyed by chance or by the number, keyed and
-slow, a sink. With "keyed" what was read is stored before it is keyed, with "random" it is keyed as it is read.
+slow, a sink. With "keyed" they are read by a DataSource with an enumerator of its own and stored before they are keyed,
+with "random" by a function, and keyed as they are read.
 
 Arguments: "random" or "keyed", partitions of all but the sink, seconds that each partition of the slow ones takes.
 Prints whether the sums are what arithmetic says, as JSON.
@@ -41,6 +42,28 @@ class Numbers(DataSource):
     def reader(self, schema):
         return NumbersReader({key: int(self.options[key]) for key in ("rows", "keys", "splits")})
 
+    def split_enumerator(self, context, splits):
+        return Backwards(context, splits)
+
+
+class Backwards:
+    """Hands out the last split first."""
+
+    def __init__(self, context, splits):
+        self.context, self.left = context, list(splits)
+
+    def add_reader(self, subtask):
+        pass
+
+    def handle_split_request(self, subtask, host):
+        if self.left:
+            self.context.assign_splits({subtask: [self.left.pop()]})
+        else:
+            self.context.signal_no_more_splits(subtask)
+
+    def add_splits_back(self, splits, subtask):
+        self.left += splits
+
 
 class NumbersReader(DataSourceReader):
     def __init__(self, options):
@@ -52,16 +75,24 @@ class NumbersReader(DataSourceReader):
         return found
 
     def read(self, partition):
-        time.sleep(0.2)
-        for number in range(partition.value, self.options["rows"], self.options["splits"]):
-            yield number, number % self.options["keys"]
+        yield from some_numbers(partition.value, self.options["splits"], self.options["rows"], self.options["keys"])
 
 
-options = {"rows": rows, "keys": keys, "splits": 20}
+def some_numbers(split, splits, rows, keys):
+    time.sleep(0.2)
+    for number in range(split, rows, splits):
+        yield number, number % keys
+
+
 if by_chance:
-    pipeline.read("numbers", Numbers, options=options, partition_by="k")
+
+    @pipeline.source_function("id BIGINT, k BIGINT", splits=20, partition_by="k", side_effects=False)
+    def numbers(split, splits):
+        """Whole numbers with a key."""
+        yield from some_numbers(split, splits, rows, keys)
+
 else:
-    pipeline.read("read", Numbers, options=options, partitions=2)
+    pipeline.read("read", Numbers, options={"rows": rows, "keys": keys, "splits": 20}, partitions=2)
 
     @pipeline.stage(partition_by="k")
     def numbers(read):
