@@ -161,6 +161,26 @@ def test_what_raises_in_one_activation_is_named_and_the_next_run_goes_on_behind_
     assert activations(caplog) == [total, total]
 
 
+def test_what_a_task_raises_is_told_with_the_activation(spark, tmp_path):
+    def torn(batches: Any) -> Any:
+        for batch in batches:
+            if 7 in batch.column("city").to_pylist():
+                raise ValueError("the map is torn at 7")
+            yield batch
+
+    paths = Paths(tmp_path, lambda nearer, roads: further(nearer, roads).mapInArrow(torn, KM))
+    assert 7 in paths.right
+    said = r"loop reached, activation [2-9], while reached/shorter was written: .*the map is torn at 7"
+    with pytest.raises(PipelineFailed, match=said):
+        paths.run(spark)
+
+
+def test_a_key_that_is_null_fails_the_activation(spark, tmp_path):
+    paths = Paths(tmp_path, lambda nearer, roads: further(nearer, roads).withColumn("city", F.expr("nullif(city, 7)")))
+    with pytest.raises(PipelineFailed, match=r"update 'shorter' returns a row whose key 'city' is null"):
+        paths.run(spark)
+
+
 def test_a_bound_that_is_reached_is_an_error_that_names_it(spark, tmp_path):
     paths = Paths(tmp_path, most_activations=3)
     with pytest.raises(PipelineFailed, match=r"loop reached has not ended after 3 activations \(most_activations\)"):

@@ -130,6 +130,18 @@ def classify_planning_error(error: BaseException, stage: Stage, results: Results
     return failure if failure.cause.kind is not FailureKind.TASK else None
 
 
+def is_raised_by_a_task(error: BaseException) -> bool:
+    """Whether an error of Spark's tells of what was raised in a task: of no executor, space, store or result that was
+    lost, nor of a job that was cancelled."""
+    if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
+        return False
+    text = _text_of(error)
+    said = _most_recent(text).split("\n", 1)[0]
+    lost = any(mark in said for mark in _INFRASTRUCTURE) or any(mark in text for mark in _NO_SPACE)
+    gone = partition_of_path(text) is not None or _BUCKET_ERROR.search(text) is not None or _is_nowhere(text)
+    return not (lost or gone or "cancelled" in said)
+
+
 def said_by(error: BaseException) -> tuple[str, str | None]:
     """What an error of Spark's says in one line, and the user's own traceback in it."""
     text = _most_recent(_text_of(error))

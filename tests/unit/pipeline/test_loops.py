@@ -211,6 +211,7 @@ def test_a_loop_whose_result_nobody_reads():
         (lambda start: start.update(shorter, key="", schema=ROW), "update 'shorter' has key=''"),
         (lambda start: start.update(shorter, key="city", schema=""), "update 'shorter' has schema=''"),
         (lambda start: start.union("roads"), "union of 'input' is given a str"),
+        (lambda start: start.union(start), "union of 'input' has a stream twice"),
         (lambda start: start.transform(7), "'transform' is a int"),
         (lambda start: start.transform(same, name="a b"), "an operator cannot be called so: name='a b'"),
         (lambda start: start.transform(same, name="input"), "an operator has that name already: name='input'"),
@@ -231,6 +232,19 @@ def test_the_state_at_the_end_of_a_loop_within_a_loop():
 
     said = complaint(pipeline_of(lambda start: (start.iterate(inner), start)))
     assert "ends when the loops around it have ended" in said
+
+
+@pytest.mark.parametrize(
+    ("made", "what"),
+    [
+        (lambda end: (end, end), "the feedback"),
+        (lambda end: (end.iterate(lambda stream: (stream, stream), name="inner"), end), "inner"),
+        (lambda end: (end.transform(same).update(shorter, key="city", schema=ROW, name="later"), end), "later"),
+    ],
+)
+def test_what_is_made_of_a_state_at_the_end_goes_round_no_more(made, what):
+    said = complaint(pipeline_of(lambda start: made(start.update(shorter, key="city", schema=ROW).at_end())))
+    assert said.startswith(f"loop 'reached': {what} is made of a state at the end")
 
 
 def test_what_goes_in_must_be_a_stage_and_the_body_must_take_it():
@@ -265,7 +279,13 @@ def test_what_a_loop_computes_is_part_of_its_fingerprint():
         def loop(self, start):
             return start.transform(same), start.transform(same)
 
-    bodies = [Keeping(1), Keeping(2), Other(1), lambda start: (start, start), lambda start: (start.union(start), start)]
+    bodies = [
+        Keeping(1),
+        Keeping(2),
+        Other(1),
+        lambda start: (start, start),
+        lambda start: (start, start.transform(same)),
+    ]
     found = [stage_fingerprint(pipeline_of(body).build(), "reached") for body in bodies]
     assert len(set(found)) == len(bodies)
     assert found[0] == stage_fingerprint(pipeline_of(Keeping(1)).build(), "reached")

@@ -13,7 +13,13 @@ from rekindle.pipeline.distribution import Rebalance
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.stage import Stage
 from rekindle.runtime.errors import StoreFull, StoreRefused
-from rekindle.runtime.failures import classify_job_error, classify_task_error, is_indeterminate, user_traceback
+from rekindle.runtime.failures import (
+    classify_job_error,
+    classify_task_error,
+    is_indeterminate,
+    is_raised_by_a_task,
+    user_traceback,
+)
 
 
 def never_called(*_: Any) -> Any:
@@ -241,3 +247,28 @@ def test_a_job_that_spark_gives_up_over_a_lost_map_side_is_no_failure_of_the_use
     )
     assert is_indeterminate(RuntimeError(text))
     assert not is_indeterminate(RuntimeError(f"Job aborted due to stage failure: most recent failure: {PYTHON}"))
+
+
+class SaidBySpark(Exception):
+    """As py4j raises it."""
+
+
+SaidBySpark.__module__ = "py4j.protocol"
+
+
+@pytest.mark.parametrize(
+    ("text", "is_raised"),
+    [
+        (f"Job aborted due to stage failure: Task 2 failed 5 times, most recent failure: {PYTHON}", True),
+        ("An exception was thrown from the Python worker: Traceback ...", True),
+        ("Job aborted ... most recent failure: Lost task 0.3 in stage 1.0: ExecutorLostFailure (executor 3)", False),
+        ("FetchFailed(BlockManagerId(1, 127.0.0.3, 41, None), shuffleId=0)", False),
+        ("Job aborted ... most recent failure: Lost task: java.io.IOException: No space left on device", False),
+        (f"Job aborted ... most recent failure: Lost task 0.3 in stage 1.0: {SILENT}", False),
+        (READ, False),
+        ("org.apache.spark.SparkException: Job 12 cancelled part of cancelled job group paths-reached-plan", False),
+    ],
+)
+def test_what_a_task_has_raised_is_told_from_what_was_lost(text, is_raised):
+    assert is_raised_by_a_task(SaidBySpark(text)) is is_raised
+    assert not is_raised_by_a_task(ValueError(text))

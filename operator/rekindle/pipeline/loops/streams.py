@@ -101,6 +101,12 @@ class LoopStream:
     def union(self, *others: LoopStream, name: str | None = None) -> LoopStream:
         """The rows of this stream and of others of its scope (`S8-10`); columns go by name."""
         self._check("union", *others)
+        if len({one.operator for one in (self, *others)}) <= len(others):
+            raise PipelineError(
+                f"loop {self.scope.name!r}: union of {self.name!r} has a stream twice",
+                remedy="name each stream once; to have its rows twice, transform it",
+                stage=self._trace.stage,
+            )
         own = self._trace.unique(name or "union")
         return self._made(Union(own, self.scope, (self._operator, *(other.operator for other in others))))
 

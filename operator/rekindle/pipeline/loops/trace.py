@@ -9,7 +9,7 @@ from rekindle.core.loops.scopes import DEFAULT_SCOPE, Operand, ScopeError, Strea
 from rekindle.pipeline.errors import PipelineError
 from rekindle.pipeline.loops.body import LoopBody
 from rekindle.pipeline.loops.functions import body_of
-from rekindle.pipeline.loops.operators import Entry, InnerLoop, Operator
+from rekindle.pipeline.loops.operators import AtEnd, Entry, InnerLoop, Operator, Update
 from rekindle.pipeline.loops.streams import LoopStream, LoopTable
 
 
@@ -90,6 +90,7 @@ def traced(
     feedback, output = _pair(trace, returned)
     body = LoopBody(path, scope, tuple(trace.operators), feedback, output, most_activations)
     _check_all_read(trace, body)
+    _check_ends(trace, body)
     return body
 
 
@@ -126,6 +127,23 @@ def _pair(trace: Trace, returned: Any) -> tuple[Operator, Operator]:
     except ScopeError as error:
         raise trace.error(error) from None
     return feedback.operator, output.operator
+
+
+def _check_ends(trace: Trace, body: LoopBody) -> None:
+    """What is made of a state at the end comes when nothing goes round any more."""
+    late = set[Operator]()
+    for operator in body.operators:
+        if isinstance(operator, AtEnd) or late & set(operator.inputs):
+            late.add(operator)
+    wrong = [one.name for one in body.operators if one in late and isinstance(one, InnerLoop | Update)]
+    if body.feedback in late:
+        wrong.append("the feedback")
+    if wrong:
+        raise PipelineError(
+            f"loop {trace.path!r}: {wrong[0]} is made of a state at the end, when nothing goes round any more",
+            remedy="use what at_end returns for the output alone",
+            stage=trace.stage,
+        )
 
 
 def _check_all_read(trace: Trace, body: LoopBody) -> None:

@@ -120,7 +120,7 @@ class BatchStore:
         rows.collectPartitions(self._scheduler.int_array(range(count)))
         again = any(job.ran_again for job in self._scheduler.jobs_of(group) if job.job not in before)
         stored = sum(manifest.rows for manifest in self._manifests(name, count))
-        return Batch(name, stored, frame.schema.json(), keys, count), not again
+        return Batch(name, stored, str(frame._jdf.schema().asNullable().json()), keys, count), not again
 
     def read(self, batch: Batch) -> DataFrame:
         """Raises InputLost where a part of it is gone."""

@@ -21,15 +21,16 @@ from rekindle.pipeline.distribution import Keyed
 from rekindle.pipeline.loops.body import LoopBody
 from rekindle.pipeline.loops.operators import AtEnd, Transform, Union, Update
 from rekindle.runtime.errors import PipelineFailed
-from rekindle.runtime.failures import user_error
+from rekindle.runtime.failures import is_raised_by_a_task, said_by, user_error
 from rekindle.runtime.loops.activation_log import Activation, ActivationLog, Put
 from rekindle.runtime.loops.batches import Batch, BatchStore
 from rekindle.runtime.loops.network import FEEDBACK, INPUT, OUT, Channel, Loop, Network, Node, feedback_name
 from rekindle.runtime.loops.shapes import Shapes, check_columns
 from rekindle.runtime.loops.states import State, States
+from rekindle.runtime.storable import column
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 log = logging.getLogger(__name__)
 
@@ -39,9 +40,10 @@ CAPACITY = 16
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows on their way: as a DataFrame, and as the batch that they are stored as, if they are."""
+    """Rows on their way: those of a DataFrame that is yet to be computed, or of a batch that is stored. Nothing is held
+    of one that waits but its name."""
 
-    frame: DataFrame
+    frame: DataFrame | None = None
     batch: Batch | None = None
 
 
@@ -82,6 +84,7 @@ class LoopRun:
         self._states = States()
         self._output: list[Batch] = []
         self._made = _Made()
+        self._names = set[str]()  # of batches that are there
         self.activations = 0
 
     def run(self, first: DataFrame) -> DataFrame:
@@ -119,13 +122,14 @@ class LoopRun:
             self._output += one.output
         for (name, side), batches in waiting.items():
             for batch in batches:
-                rows = Rows(self._batches.read(batch), batch)
+                rows = Rows(batch=batch)
                 if side == FEEDBACK:
                     self._network.loops[name].put(Data(rows))
                 else:
                     self._network.entries[name].inputs[0].items.append(Data(rows))
         if self.activations:
             self._say(f"loop {self._body.name} goes on after {self.activations} activations")
+        self._names = set(self._batches.names())
         self._remove_leftovers({batch.name for batches in waiting.values() for batch in batches})
         return ended
 
@@ -138,9 +142,9 @@ class LoopRun:
     def _remove_leftovers(self, waiting: set[str]) -> None:
         """What was being written when a driver was lost, and what it came to no more to remove."""
         wanted = waiting | self._states.batches | {batch.name for batch in self._output}
-        for name in self._batches.names():
-            if name not in wanted:
-                self._batches.delete(name)
+        for name in self._names - wanted:
+            self._batches.delete(name)
+        self._names &= wanted
 
     # -- one step ----------------------------------------------------------------------------------------
 
@@ -221,11 +225,10 @@ class LoopRun:
     def _operate(self, node: Node, rows: Rows) -> None:
         match node.operator:
             case Transform(tables=tables):
-                self._send(
-                    node, Rows(self._called(node.operator, rows.frame, *(self._tables[name] for name in tables)))
-                )
+                given = (self._tables[name] for name in tables)
+                self._send(node, Rows(self._called(node.operator, self._frame(rows), *given)))
             case Union():
-                self._send(node, Rows(rows.frame, rows.batch))
+                self._send(node, rows)
             case Update() as update:
                 self._update(node, update, rows)
             case AtEnd():
@@ -267,11 +270,10 @@ class LoopRun:
         state = self._states.of.get(node.name, State(update.keys))
         tables = (self._tables[name] for name in update.tables)
         kept = state.read(self._batches, update.schema)
-        changed = self._called(update, rows.frame, kept, *tables)
+        changed = self._called(update, self._frame(rows), kept, *tables)
         check_columns(update, changed.schema, kept.schema)
-        batch = self._write(node, changed.select(*kept.columns), Keyed(update.keys, self._partitions))
+        batch = self._write(node, self._with_keys(update, changed, kept), Keyed(update.keys, self._partitions))
         if not batch.rows:
-            self._batches.delete(batch.name)
             return
         state = state.changed(batch)
         if state.is_worth_merging:
@@ -279,7 +281,28 @@ class LoopRun:
             state = State(update.keys, self._write(node, merged, Keyed(update.keys, self._partitions)))
         self._states.of[node.name] = state
         self._made.states.add(node.name)
-        self._send(node, Rows(self._batches.read(batch), batch))
+        self._send(node, Rows(batch=batch))
+
+    def _with_keys(self, update: Update, changed: DataFrame, state: DataFrame) -> DataFrame:
+        """Columns in the state's order. A key that is null is equal to none, and its row could never be replaced: the
+        task that meets one fails."""
+        from pyspark.sql import functions
+
+        def chosen(name: str) -> Column:
+            found = column(changed, name)
+            if name not in update.keys:
+                return found
+            said = f"{self._where}: update {update.name!r} returns a row whose key {name!r} is null"
+            kind = state.schema[name].dataType
+            return functions.coalesce(found, functions.raise_error(functions.lit(said)).cast(kind)).alias(name)
+
+        return changed.select(*map(chosen, state.columns))
+
+    def _frame(self, rows: Rows) -> DataFrame:
+        if rows.frame is not None:
+            return rows.frame
+        assert rows.batch is not None
+        return self._batches.read(rows.batch)
 
     def _put_out_state(self, node: Node, at_end: AtEnd) -> None:
         """Its readers end behind it, so they see these rows."""
@@ -293,11 +316,28 @@ class LoopRun:
     def _stored(self, what: str, rows: Rows) -> Rows:
         if rows.batch is not None:
             return rows
-        batch = self._batches.write(what.replace("/", "."), rows.frame)
-        return Rows(self._batches.read(batch), batch)
+        return Rows(batch=self._written(what, self._frame(rows)))
 
     def _write(self, node: Node, frame: DataFrame, distribution: Keyed) -> Batch:
-        return self._batches.write(node.name.replace("/", "."), frame, distribution)
+        return self._written(node.name, frame, distribution)
+
+    def _written(self, what: str, frame: DataFrame, distribution: Keyed | None = None) -> Batch:
+        """An error of a user's function in a task is told with the activation; what may be an executor's loss is left
+        to whoever plans the stage."""
+        try:
+            batch = self._batches.write(what.replace("/", "."), frame, distribution)
+        except Exception as error:
+            if not is_raised_by_a_task(error):
+                raise
+            said, traceback = said_by(error)
+            raise PipelineFailed(
+                f"{self._where}, while {what} was written: {said}",
+                remedy="mend the cause and run again: the next run goes on from the last activation",
+                stage=self._body.name,
+                traceback=traceback,
+            ) from error
+        self._names.add(batch.name)
+        return batch
 
     def _called(self, operator: Transform | Update, *frames: DataFrame) -> DataFrame:
         from pyspark.sql import DataFrame
@@ -335,9 +375,9 @@ class LoopRun:
 
     def _close_activation(self) -> None:
         """What was made is the loop's from here on, and what nobody reads any more goes."""
+        if not self._made.loop:
+            return  # what is put out when the loop has ended belongs to its end
         made, self._made = self._made, _Made()
-        if not (made.loop or made.output or made.put):
-            return
         self._note(made, ended=False)
 
     def _finish(self) -> None:
