@@ -62,6 +62,7 @@ def _loop(declared: Declaration) -> LoopBody | None:
         declared.inputs[1:],
         own_feedback=loop.own_feedback,
         most_activations=loop.most_activations,
+        feedback_first=loop.feedback_first,
     )
 
 

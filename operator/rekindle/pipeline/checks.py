@@ -88,6 +88,13 @@ def check_loop(declared: Declaration) -> None:
         raise declared.error(f"takes {len(declared.parameters)} parameters", f"give it {what}, then tables by name")
     if not (isinstance(loop.input, str) and loop.input.isidentifier()):
         raise declared.error(f"iterates over {loop.input!r}", "name the stage whose rows go in")
+    if not isinstance(loop.feedback_first, bool):
+        raise declared.error(f"has feedback_first={loop.feedback_first!r}", "feedback_first is True or False")
+    if SPARK_PARAMETER in {parameter.name for parameter in declared.parameters}:
+        raise declared.error(
+            f"takes {SPARK_PARAMETER!r}, and its body is made of streams alone",
+            "make what needs the session a stage, and take that as a table",
+        )
     if loop.most_activations is not None and not is_count(loop.most_activations):
         raise declared.error(
             f"has most_activations={loop.most_activations!r}", "most_activations is a whole number of at least 1"

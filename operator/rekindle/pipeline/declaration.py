@@ -27,11 +27,12 @@ class Role(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
     """Of a loop: the stage that it takes in, and whether feedback is a stream beside that; at most how many batches it
-    may take."""
+    may take; and whether feedback always goes first."""
 
     input: str
     own_feedback: bool
     most_activations: int | None = None
+    feedback_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ from types import CodeType, FunctionType, SimpleNamespace
 
 from rekindle.pipeline.exchange import ExchangeMode
 from rekindle.pipeline.graph import PipelineGraph
+from rekindle.pipeline.loops.body import LoopBody
+from rekindle.pipeline.loops.operators import Transform, Update
 from rekindle.pipeline.sinks import DataSourceSink, FileSink, Sink, SparkSink
 from rekindle.pipeline.sources import DataSourceRead
 from rekindle.pipeline.stage import Stage
@@ -61,12 +63,27 @@ def _stage(graph: PipelineGraph, stage: Stage) -> Iterator[str]:
         yield from _Walk().values(vars(stage.fn.__self__), stage.fn.__module__)
     else:
         yield from _Walk().whole(stage.fn) if stage.source is None else _source(stage.source)
+    if stage.loop is not None:
+        yield from _loop(stage.loop)
     if isinstance(stage.sink, DataSourceSink):
         yield from _class("writer", stage.sink.source)
     for name in stage.inputs:
         source = graph.stage(name)
         if source.exchange is not ExchangeMode.BLOCKING:
             yield f"computes {name} {stage_fingerprint(graph, name)}"
+
+
+def _loop(body: LoopBody) -> Iterator[str]:
+    """All operators, wherever their functions come from."""
+    for one in body.loops():
+        yield f"loop {one.name} {one.feedback.name} {one.output.name}"
+        for operator in one.operators:
+            yield f"operator {operator.name} {type(operator).__name__} {[source.name for source in operator.inputs]}"
+            if isinstance(operator, Transform | Update):
+                yield f"tables {operator.tables}"
+                yield from _Walk().whole(operator.fn)
+            if isinstance(operator, Update):
+                yield f"state {operator.keys} {operator.schema}"
 
 
 def _sink(sink: Sink | None) -> str:

@@ -302,6 +302,7 @@ class Pipeline:
         partition_by: str | Sequence[str] | None = None,
         partitions: int | None = None,
         deterministic: bool | None = None,
+        feedback_first: bool = False,
         most_activations: int | None = None,
         name: str | None = None,
     ) -> Callable[[G], G]:
@@ -314,10 +315,12 @@ class Pipeline:
         Args:
             input: the stage whose rows go in.
             partition_by: as of `stage`, like `partitions` and `deterministic`.
+            feedback_first: what was fed back is always read before what comes in; else only while there is much of it.
             most_activations: a loop that takes more batches than this fails; without it there is no bound.
             name: of the stage; the function's name unless given.
         """
-        return self._loop(input, False, partition_by, partitions, deterministic, most_activations, name)
+        loop = LoopOptions(input, False, most_activations, feedback_first)
+        return self._loop(loop, partition_by, partitions, deterministic, name)
 
     def iterate_with_feedback(
         self,
@@ -327,6 +330,7 @@ class Pipeline:
         partition_by: str | Sequence[str] | None = None,
         partitions: int | None = None,
         deterministic: bool | None = None,
+        feedback_first: bool = False,
         most_activations: int | None = None,
         name: str | None = None,
     ) -> Callable[[G], G]:
@@ -334,7 +338,8 @@ class Pipeline:
 
         As `iterate`, but the function gets the rows that are fed back as a stream of its own, its second parameter.
         """
-        return self._loop(input, True, partition_by, partitions, deterministic, most_activations, name)
+        loop = LoopOptions(input, True, most_activations, feedback_first)
+        return self._loop(loop, partition_by, partitions, deterministic, name)
 
     def build(self) -> PipelineGraph:
         """Check what was declared and resolve it.
@@ -368,20 +373,13 @@ class Pipeline:
         return run_pipeline(self.build, spark, store=store, options=options)
 
     def _loop(
-        self,
-        input: str,
-        own_feedback: bool,
-        partition_by: Any,
-        partitions: int | None,
-        deterministic: bool | None,
-        most_activations: int | None,
-        name: str | None,
+        self, loop: LoopOptions, partition_by: Any, partitions: int | None, deterministic: bool | None, name: str | None
     ) -> Callable[[G], G]:
         options = Options(
             partition_by=_names(partition_by),
             partitions=partitions,
             deterministic=deterministic,
-            loop=LoopOptions(input, own_feedback, most_activations),
+            loop=loop,
         )
 
         def declare(function: G) -> G:

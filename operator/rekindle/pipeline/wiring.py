@@ -121,6 +121,18 @@ def check_pointwise_sources(declared: Declarations) -> None:
             )
 
 
+def check_loops_read_what_is_stored(declared: Declarations) -> None:
+    """All activations, under all drivers, read the same."""
+    by_name = _by_name(declared)
+    for one in declared:
+        for name in one.inputs if one.options.loop is not None else ():
+            if by_name[name].options.exchange != ExchangeMode.BLOCKING:
+                raise one.error(
+                    f"is a loop and reads {name!r}, which is {by_name[name].options.exchange}: nothing is stored",
+                    f"say exchange='blocking' on {name!r}",
+                )
+
+
 def check_targets_are_apart(declared: Declarations) -> None:
     seen: dict[str, Declaration] = {}
     for one in declared:
@@ -170,6 +182,7 @@ WIRING_CHECKS: tuple[WiringCheck, ...] = (
     check_every_result_is_read,
     check_pipelined_has_one_reader,
     check_pointwise_sources,
+    check_loops_read_what_is_stored,
     check_targets_are_apart,
 )
 """In the order in which they are made: later ones rely on earlier ones."""

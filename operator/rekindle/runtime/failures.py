@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rekindle.core.events import FailureCause, FailureKind
@@ -127,6 +127,8 @@ def classify_planning_error(error: BaseException, stage: Stage, results: Results
     if _is_nowhere(text):
         return _failure(FailureKind.INFRASTRUCTURE, text, stage, None)
     failure = classify_task_error(_most_recent(text), stage, None, results)
+    if isinstance(failure.error, StoreFull | StoreRefused):
+        return replace(failure, fatal=True)
     return failure if failure.cause.kind is not FailureKind.TASK else None
 
 
@@ -138,8 +140,8 @@ def is_raised_by_a_task(error: BaseException) -> bool:
     text = _text_of(error)
     said = _most_recent(text).split("\n", 1)[0]
     lost = any(mark in said for mark in _INFRASTRUCTURE) or any(mark in text for mark in _NO_SPACE)
-    gone = partition_of_path(text) is not None or _BUCKET_ERROR.search(text) is not None or _is_nowhere(text)
-    return not (lost or gone or "cancelled" in said)
+    gone = any((partition_of_path(text), _BUCKET_ERROR.search(text), _ROWS_GONE.search(text), _is_nowhere(text)))
+    return not (lost or gone or is_indeterminate(error) or "cancelled" in said)
 
 
 def said_by(error: BaseException) -> tuple[str, str | None]:

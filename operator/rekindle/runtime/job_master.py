@@ -39,7 +39,7 @@ from rekindle.runtime.errors import BEGIN_ANEW, PipelineFailed, RekindleError, S
 from rekindle.runtime.held_outputs import HeldMapOutputs
 from rekindle.runtime.inputs import InputReader
 from rekindle.runtime.layout import parse_manifest_name
-from rekindle.runtime.loops.loops import Loops, forget, forget_all
+from rekindle.runtime.loops.loops import Loops, begin_anew, forget_all
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun
 from rekindle.runtime.operator_exchange import OperatorExchange
@@ -179,7 +179,8 @@ class JobMaster:
                 self._observer.see_commits(stage, now)
         self._observer.see_what_is_gone(now)
         for name, why in self.state.open_run.facts.reruns.items():
-            forget(self.state.open_run.store, self.state.open_run.layout, name)
+            run = self.state.open_run
+            begin_anew(run.store, run.layout, name, run.writer)
             self.state.see(ev.RerunRequested(name, why), now)
         self.state.see(ev.DriverLost(reason=f"driver {self._attempt} took over"), now)
         self.state.resumed = plan_of(self.state.core, self.state.actions)

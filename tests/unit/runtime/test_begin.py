@@ -21,7 +21,8 @@ from rekindle.runtime.errors import Fenced, PipelineMisuse, StoreRefused
 from rekindle.runtime.job_master import JobMaster
 from rekindle.runtime.journal import Journal, Record
 from rekindle.runtime.layout import RunLayout
-from rekindle.runtime.loops.loops import forget, forget_all
+from rekindle.runtime.loops.activation_log import Activation, ActivationLog
+from rekindle.runtime.loops.loops import begin_anew, forget_all
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun, open_run
 from rekindle.runtime.state import RunState
@@ -244,13 +245,20 @@ def journal(edited: Edited) -> list[Record]:
     return Journal(edited.store, LAYOUT, "a reader").replay()
 
 
-def test_what_loops_have_made_goes_with_the_run_and_of_one_that_is_asked_for_again_before_it_begins(edited):
+def test_what_loops_have_made_goes_with_the_run(edited):
     layout = RunLayout(1, volumes=2)
-    names = [f"{layout.loop(stage, 'of')}/{what}" for stage in ("a", "a-b") for what in ("activations/1", "rows/x")]
+    names = [f"{layout.loop('a', 'of')}/{what}" for what in ("activations/1", "rows/x")]
     names += [f"volume-1/{name}" for name in names]
     for name in names:
         edited.store.put_if_absent(name, b"")
-    forget(edited.store, layout, "a")
-    assert [name for name in names if edited.store.exists(name)] == [name for name in names if "/a-b-" in name]
     forget_all(edited.store, layout)
     assert not any(map(edited.store.exists, names))
+
+
+def test_a_loop_that_is_asked_for_again_begins_anew_and_another_does_not(edited):
+    logs = {one: ActivationLog(edited.store, f"{LAYOUT.loop(one, 'of')}/activations", "x") for one in ("a", "a-b")}
+    for log in logs.values():
+        log.append(Activation(ended=True))
+    begin_anew(edited.store, LAYOUT, "a", "y")
+    found = {name: list(ActivationLog(edited.store, log._folder, "z").take_over()) for name, log in logs.items()}
+    assert found == {"a": [], "a-b": [Activation(ended=True)]}

@@ -20,6 +20,7 @@ class LoopBody:
         feedback: what makes the rows that go round again.
         output: what makes the rows that leave it.
         most_activations: with more batches than this the loop fails; None for no bound.
+        feedback_first: what was fed back is always read before what comes in (`S9-7`), in all loops within too.
     """
 
     name: str
@@ -28,6 +29,7 @@ class LoopBody:
     feedback: Operator
     output: Operator
     most_activations: int | None = None
+    feedback_first: bool = False
 
     def loops(self) -> Iterator[LoopBody]:
         """This one and all within it, the outer ones first."""

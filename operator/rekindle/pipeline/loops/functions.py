@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from rekindle.pipeline.loops.streams import LoopStream, LoopTable
+from rekindle.pipeline.loops.streams import LoopStream
 
 Pair = tuple[LoopStream, LoopStream]
 """What is fed back, and what the loop puts out, in this order."""
@@ -15,14 +15,20 @@ Pair = tuple[LoopStream, LoopStream]
 class LoopFunction(Protocol):
     """A loop whose feedback has the columns of its input (`S8-4`): both come as one stream."""
 
-    def loop(self, stream: LoopStream, /, *tables: LoopTable) -> Pair: ...
+    @property
+    def loop(self) -> Callable[..., Pair]:
+        """`loop(stream, …)`; behind the stream come tables, by name."""
+        ...
 
 
 @runtime_checkable
 class CoLoopFunction(Protocol):
     """A loop whose feedback has columns of its own (`S8-5`): it comes as a stream beside the input."""
 
-    def loop(self, stream: LoopStream, feedback: LoopStream, /, *tables: LoopTable) -> Pair: ...
+    @property
+    def loop(self) -> Callable[..., Pair]:
+        """`loop(stream, feedback, …)`; behind these come tables, by name."""
+        ...
 
 
 def body_of(function: Any) -> Callable[..., Any]:

@@ -70,6 +70,7 @@ def traced(
     *,
     own_feedback: bool,
     most_activations: int | None = None,
+    feedback_first: bool = False,
 ) -> LoopBody:
     """The body of a loop.
 
@@ -88,7 +89,7 @@ def traced(
     streams = [LoopStream(entry, trace) for entry in entries]
     returned = body_of(function)(*streams, *(LoopTable(name, scope) for name in tables))
     feedback, output = _pair(trace, returned)
-    body = LoopBody(path, scope, tuple(trace.operators), feedback, output, most_activations)
+    body = LoopBody(path, scope, tuple(trace.operators), feedback, output, most_activations, feedback_first)
     _check_all_read(trace, body)
     _check_ends(trace, body)
     return body

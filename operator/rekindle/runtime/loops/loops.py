@@ -14,6 +14,7 @@ from rekindle.pipeline.stage import Stage
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.loops.activation_log import ActivationLog
 from rekindle.runtime.loops.batches import BatchStore, LoopFolder
+from rekindle.runtime.loops.frames import Frames
 from rekindle.runtime.loops.loop_run import LoopRun
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.store import Store
@@ -39,16 +40,24 @@ class Loops:
         not made again."""
         assert stage.loop is not None
         folder = LoopFolder(self._layout.loop(stage.name, self._which(stage, made_of)), self._layout.volumes)
-        batches = BatchStore(self._store, folder, self._scheduler, session, self._writer)
+        self._forget_others(stage.name, folder.prefix)
+        batches = BatchStore(stage.name, self._store, folder, self._scheduler, session, self._writer)
         first, *tables = stage.inputs
         run = LoopRun(
             stage.loop,
             stage.partitions,
+            Frames(session, stage.partitions),
             batches,
-            ActivationLog(self._store, f"{folder.prefix}/activations"),
+            ActivationLog(self._store, f"{folder.prefix}/activations", self._writer),
             {name: inputs[name] for name in tables},
         )
         return run.run(inputs[first])
+
+    def _forget_others(self, stage: str, folder: str) -> None:
+        """What was made of inputs that are not there any more."""
+        for name in _of(self._store, self._layout, stage):
+            if name != folder:
+                _delete(self._store, self._layout, name)
 
     def _which(self, stage: Stage, made_of: MadeOf) -> str:
         """The same for the same code over the same inputs."""
@@ -56,16 +65,20 @@ class Loops:
         return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
-def forget(store: Store, layout: RunLayout, stage: str) -> None:
-    """What a loop has made; it begins anew."""
-    for name in store.names(layout.loops):
-        if name.rpartition("-")[0] == stage:
-            _delete(store, layout, f"{layout.loops}/{name}")
+def begin_anew(store: Store, layout: RunLayout, stage: str, writer: str) -> None:
+    """What a loop has made counts no more. Its records stay, so that no driver from before can add to them."""
+    for folder in _of(store, layout, stage):
+        ActivationLog(store, f"{folder}/activations", writer).begin_anew()
 
 
 def forget_all(store: Store, layout: RunLayout) -> None:
     """What loops have made; their results are in stages."""
     _delete(store, layout, layout.loops)
+
+
+def _of(store: Store, layout: RunLayout, stage: str) -> list[str]:
+    """The folders of a loop."""
+    return [f"{layout.loops}/{name}" for name in store.names(layout.loops) if name.rpartition("-")[0] == stage]
 
 
 def _delete(store: Store, layout: RunLayout, folder: str) -> None:

@@ -81,10 +81,16 @@ class Loop:
         """Feed it back. Never waits."""
         self._follow(self.channel.put(item))
 
-    def take(self) -> Item[Any]:
-        item, buffered = self.channel.take()
-        self._follow(buffered)
-        return item
+    def taken(self, most: int) -> Iterator[Item[Any]]:
+        """The first item, and those behind it where all are data."""
+        for number in range(most):
+            if not self.channel.memory or (number and not isinstance(self.channel.memory[0], Data)):
+                return
+            item, buffered = self.channel.take()
+            self._follow(buffered)
+            yield item
+            if not isinstance(item, Data):
+                return
 
     def _follow(self, buffered: Buffered[Any]) -> None:
         """Rows are stored before they are fed back, so to spill them is to keep their name elsewhere."""
@@ -169,6 +175,17 @@ def _connected(name: str, to: Node) -> Channel:
     channel = Channel(f"{name}>{to.name}", to)
     to.inputs.append(channel)
     return channel
+
+
+def taken(items: deque[Item[Any]], most: int) -> Iterator[Item[Any]]:
+    """The same from a channel."""
+    for number in range(most):
+        if not items or (number and not isinstance(items[0], Data)):
+            return
+        item = items.popleft()
+        yield item
+        if not isinstance(item, Data):
+            return
 
 
 def feedback_name(loop: Loop) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from rekindle.pipeline.loops.body import LoopBody
 from rekindle.pipeline.loops.operators import AtEnd, Entry, InnerLoop, Operator, Transform, Union, Update
 from rekindle.runtime.errors import PipelineMisuse
+from rekindle.runtime.loops.frames import Columns, Frames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 Call = Callable[..., "DataFrame"]
 """`call(operator, *frames)`: its function's result, with errors that name it."""
@@ -24,7 +24,7 @@ class Shapes:
     """Of one loop that is a stage, and of those within it.
 
     Args:
-        empty: a frame without rows of a schema.
+        first: what goes in.
         tables: [stage -> its result].
     """
 
@@ -33,14 +33,14 @@ class Shapes:
         body: LoopBody,
         first: DataFrame,
         tables: Mapping[str, DataFrame],
-        empty: Callable[[StructType | str], DataFrame],
+        frames: Frames,
         call: Call,
     ) -> None:
-        self._tables, self._empty, self._call = tables, empty, call
+        self._tables, self._frames, self._call = tables, frames, call
         self._known: dict[Operator, DataFrame] = {}
         self._unknown: set[Operator] = set()
         self._loops = list(body.loops())
-        self._inputs: dict[LoopBody, DataFrame] = {body: empty(first.schema)}
+        self._inputs: dict[LoopBody, DataFrame] = {body: frames.like(first)}
         for loop in self._loops:
             for operator in loop.operators:
                 self.of(operator)
@@ -68,11 +68,11 @@ class Shapes:
             case Entry(gives_input=True):
                 return self._inputs[self._loop_of(operator)]
             case Entry():
-                return self._empty(self.of(self._loop_of(operator).feedback).schema)
+                return self.of(self._loop_of(operator).feedback)
             case Transform(inputs=(source,), tables=tables):
                 return self._call(operator, self.of(source), *(self._tables[name] for name in tables))
             case Update(schema=schema):
-                return self._empty(schema)
+                return self._frames.empty(schema)
             case Union(inputs=(source, *others)):
                 for other in others:
                     self._check_alike(operator, self.of(source), self.of(other))
@@ -80,9 +80,16 @@ class Shapes:
             case AtEnd(inputs=(source,)):
                 return self.of(source)
             case InnerLoop(inputs=(source,), body=body):
-                self._inputs[body] = self._empty(self.of(source).schema)
+                self._inputs[body] = self.of(source)
                 return self.of(body.output)
         raise AssertionError(f"{operator} is no operator of a loop")
+
+    def columns(self, operator: Operator) -> Columns:
+        """Of what it makes."""
+        return self._columns(self.of(operator))
+
+    def _columns(self, frame: DataFrame) -> Columns:
+        return self._frames.columns(frame)
 
     def _loop_of(self, entry: Entry) -> LoopBody:
         return next(loop for loop in self._loops if entry in loop.operators)
@@ -90,8 +97,8 @@ class Shapes:
     def _check_feedback(self, loop: LoopBody) -> None:
         """Where it comes as one stream with the input."""
         if any(isinstance(one, Entry) and one.gives_input and one.gives_feedback for one in loop.operators):
-            comes, back = columns(self._inputs[loop].schema), columns(self.of(loop.feedback).schema)
-            if comes != back:
+            comes, back = self._columns(self._inputs[loop]), self._columns(self.of(loop.feedback))
+            if sorted(comes) != sorted(back):
                 raise PipelineMisuse(
                     f"loop {loop.name}: what is fed back has the columns {_said(back)}, what comes in {_said(comes)}",
                     remedy="feed back the same columns, or declare the loop with iterate_with_feedback",
@@ -101,26 +108,26 @@ class Shapes:
     def _check_update(self, update: Update) -> None:
         (source,), state = update.inputs, self.of(update)
         made = self._call(update, self.of(source), state, *(self._tables[name] for name in update.tables))
-        check_columns(update, made.schema, state.schema)
+        check_columns(update, self._columns(made), self._columns(state))
 
     def _check_alike(self, operator: Operator, one: DataFrame, other: DataFrame) -> None:
-        if sorted(columns(one.schema)) != sorted(columns(other.schema)):
+        if sorted(self._columns(one)) != sorted(self._columns(other)):
             raise PipelineMisuse(
                 f"loop {operator.scope.name}: {operator.name} is of streams with the columns "
-                f"{_said(columns(one.schema))} and {_said(columns(other.schema))}",
+                f"{_said(self._columns(one))} and {_said(self._columns(other))}",
                 remedy="select the same columns, with the same types, before the union",
             )
 
 
-def check_columns(update: Update, made: StructType, state: StructType) -> None:
+def check_columns(update: Update, made: Columns, state: Columns) -> None:
     """Raises PipelineMisuse where what an update's function returns is not as its state."""
-    if sorted(columns(made)) != sorted(columns(state)):
+    if sorted(made) != sorted(state):
         raise PipelineMisuse(
-            f"loop {update.scope.name}: update {update.name!r} returns the columns {_said(columns(made))}, its schema "
-            f"says {_said(columns(state))}",
+            f"loop {update.scope.name}: update {update.name!r} returns the columns {_said(made)}, its schema says "
+            f"{_said(state)}",
             remedy="return the changed rows with the columns of the state; cast them where types differ",
         )
-    missing = [key for key in update.keys if key not in state.names]
+    missing = [key for key in update.keys if key not in dict(state)]
     if missing:
         raise PipelineMisuse(
             f"loop {update.scope.name}: update {update.name!r} has the key {missing[0]!r}, which its schema has not",
@@ -128,10 +135,15 @@ def check_columns(update: Update, made: StructType, state: StructType) -> None:
         )
 
 
-def columns(schema: StructType) -> list[tuple[str, str]]:
-    """[(name, type)], as Spark says it; what may be null does not count."""
-    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
+def check_alike(operator: Operator, made: Columns, shape: Columns) -> None:
+    """Raises PipelineMisuse where an operator has made other columns of a batch than of none."""
+    if sorted(made) != sorted(shape):
+        raise PipelineMisuse(
+            f"loop {operator.scope.name}: {operator.name!r} makes the columns {_said(made)} of a batch, and "
+            f"{_said(shape)} of one without rows",
+            remedy="let the columns of its result not depend on the rows",
+        )
 
 
-def _said(found: list[tuple[str, str]]) -> str:
+def _said(found: Columns) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in found) or "none"

@@ -6,12 +6,11 @@ the changes. When these have become many they are merged into a new base.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import reduce
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rekindle.runtime.loops.batches import Batch, BatchStore
+from rekindle.runtime.loops.frames import Frames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -53,25 +52,9 @@ class State:
             return replace(self, base=batch)
         return replace(self, changes=(*self.changes, batch))
 
-    def read(self, batches: BatchStore, schema: str) -> DataFrame:
-        """All its rows; none, with the columns of `schema` (DDL), before the first."""
+    def read(self, batches: BatchStore, frames: Frames, empty: DataFrame) -> DataFrame:
+        """All its rows, with the columns of `empty` in their order; that itself before there are any."""
         if self.base is None:
-            return batches.empty(schema)
-        return _overlaid(self.keys, [batches.read(one) for one in self.batches])
-
-
-@dataclass
-class States:
-    """[name of an update -> its state]"""
-
-    of: dict[str, State] = field(default_factory=dict)
-
-    @property
-    def batches(self) -> frozenset[str]:
-        """Names of all that they are made of."""
-        return frozenset(batch.name for state in self.of.values() for batch in state.batches)
-
-
-def _overlaid(keys: Sequence[str], frames: Sequence[DataFrame]) -> DataFrame:
-    """Rows of the last frame that has their key."""
-    return reduce(lambda older, newer: older.join(newer, list(keys), "left_anti").unionByName(newer), frames)
+            return empty
+        found = frames.overlaid(self.keys, [batches.read(one) for one in self.batches])
+        return frames.in_order(found, [name for name, _ in frames.columns(empty)])
