@@ -21,5 +21,7 @@ def test_the_next_driver_goes_on_behind_the_last_activation(tmp_path):
     assert outcome.code == 0, outcome.err
     assert outcome.report["drivers"] == 3
     assert (tmp_path / "calls").stat().st_size == CITIES + 3 + 2
+    assert (tmp_path / "executor-asked").exists()
+    assert outcome.report["executorsLost"] == 1
     found = application.published("select city, km from {sink} order by city")
     assert found == [(city, sum(range(10, 10 + city))) for city in range(CITIES)]

@@ -1,8 +1,8 @@
 """How far each city of a road is from the first, found by a loop, a city in each activation.
 
 Arguments: a folder for what happens; the folder of the result. The function that goes one road further notes each of
-its calls in `calls`; at the 4th and the 8th the driver is to die, at the 11th an executor: it asks for that by a file
-`driver`, `driver-again` or `executor`, and goes on when that is gone.
+its calls in `calls`; at the 4th and the 8th the driver is to die, and while tasks of the 11th run, on all executors,
+one of these. That is asked for by a file `driver`, `driver-again` or `executor`; who has asked goes on when it is gone.
 """
 
 import sys
@@ -18,9 +18,9 @@ from rekindle.pipeline import FileSink, Pipeline
 FOLDER, OUT = Path(sys.argv[1]), sys.argv[2]
 CITIES = 8
 ROW = "city LONG, km LONG"
-FAULTS = {4: "driver", 8: "driver-again", 11: "executor"}
+FAULTS, IN_TASKS = {4: "driver", 8: "driver-again"}, 11
 
-pipeline = Pipeline("road", default_partitions=2)
+pipeline = Pipeline("road", default_partitions=3)
 
 
 @pipeline.source(partition_by="here")
@@ -35,18 +35,35 @@ def start(spark):
     return spark.createDataFrame([(0, 0)], ROW)
 
 
+def ask(folder, fault):
+    """Once, whoever asks; and wait until it is done."""
+    try:
+        (folder / f"{fault}-asked").touch(exist_ok=False)
+        (folder / fault).touch()
+    except FileExistsError:
+        pass
+    end = time.monotonic() + 60
+    while (folder / fault).exists():
+        assert time.monotonic() < end, f"{fault}: it has not happened"
+        time.sleep(0.05)
+
+
 def further(nearer, roads):
     """One road on from each city."""
     with open(FOLDER / "calls", "a") as calls:
         calls.write(".")
-    fault = FAULTS.get((FOLDER / "calls").stat().st_size)
-    if fault is not None:
-        (FOLDER / fault).touch()
-        end = time.monotonic() + 60
-        while (FOLDER / fault).exists() and time.monotonic() < end:
-            time.sleep(0.05)
+    number = (FOLDER / "calls").stat().st_size
+    if number in FAULTS:
+        ask(FOLDER, FAULTS[number])
     there = nearer.withColumnRenamed("km", "so_far").join(roads, F.col("city") == F.col("here"))
-    return there.select(F.col("there").alias("city"), (F.col("so_far") + F.col("km")).alias("km"))
+    on = there.select(F.col("there").alias("city"), (F.col("so_far") + F.col("km")).alias("km"))
+    folder = FOLDER
+
+    def halted(batches):
+        ask(folder, "executor")
+        yield from batches
+
+    return on.mapInArrow(halted, on.schema) if number == IN_TASKS else on
 
 
 def shorter(batch, state):

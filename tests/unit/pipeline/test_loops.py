@@ -250,6 +250,9 @@ def test_what_is_made_of_a_state_at_the_end_goes_round_no_more(made, what):
 def test_what_goes_in_must_be_a_stage_and_the_body_must_take_it():
     assert "takes 0 parameters" in complaint(pipeline_of(lambda: None))
     assert "takes 1 parameters" in complaint(pipeline_of(lambda start: None, own_feedback=True))
+    said = complaint(pipeline_of(lambda start, spark: (start, start)))
+    assert "takes 'spark', and its body is made of streams alone" in said
+    assert "has feedback_first=1" in complaint(pipeline_of(lambda start: (start, start), feedback_first=1))
     assert "has most_activations=0" in complaint(pipeline_of(lambda start: (start, start), most_activations=0))
     pipeline = pipeline_of(lambda start, nowhere: (start, start))
     assert "reads 'nowhere', which no stage makes" in complaint(pipeline)
@@ -265,6 +268,39 @@ def test_a_loop_is_not_speculated_and_explain_says_so_and_draws_its_scopes():
     assert 'subgraph loop_reached["loop reached"]' in text
     assert 'subgraph loop_reached_inner["loop reached.inner"]' in text
     assert "l_reached_inner_same -.->|feedback| l_reached_inner_input" in text
+
+
+@pytest.mark.parametrize("exchange", ["pipelined", "cached"])
+def test_a_loop_reads_what_is_stored(exchange):
+    pipeline = Pipeline("paths")
+
+    @pipeline.source(exchange=exchange)
+    def start(spark): ...
+
+    pipeline.iterate("start", name="reached")(lambda start: (start, start))
+
+    @pipeline.sink("out")
+    def report(reached): ...
+
+    assert complaint(pipeline).startswith(
+        f"loop 'reached' is a loop and reads 'start', which is {exchange}: nothing is"
+    )
+
+
+def test_a_loop_within_given_as_an_object_is_part_of_the_fingerprint_too():
+    class Inner:
+        def __init__(self, fn):
+            self.fn = fn
+
+        def loop(self, stream):
+            return stream.transform(self.fn, name="one"), stream
+
+    def of(fn):
+        inner = Inner(fn)
+        return stage_fingerprint(pipeline_of(lambda start: (start, start.iterate(inner))).build(), "reached")
+
+    assert of(lambda batch: batch.where("a")) == of(lambda batch: batch.where("a"))
+    assert of(lambda batch: batch.where("a")) != of(lambda batch: batch.where("b"))
 
 
 def test_what_a_loop_computes_is_part_of_its_fingerprint():
