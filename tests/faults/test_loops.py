@@ -23,5 +23,8 @@ def test_the_next_driver_goes_on_behind_the_last_activation(tmp_path):
     assert (tmp_path / "calls").stat().st_size == CITIES + 3 + 2
     assert (tmp_path / "executor-asked").exists()
     assert outcome.report["executorsLost"] == 1
+    (loop,) = outcome.report["loops"]
+    assert loop["ended"]
+    assert [scope["activations"] for scope in loop["scopes"]] == [CITIES + 1]
     found = application.published("select city, km from {sink} order by city")
     assert found == [(city, sum(range(10, 10 + city))) for city in range(CITIES)]

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 ROUND_SECONDS = 0.25
 LOOK_SECONDS = 1.0
 _END_SECONDS = 20.0
+_LOOP_SECONDS = 5.0
 
 
 class JobMaster:
@@ -96,8 +97,8 @@ class JobMaster:
             lambda stage: may_read_twice(stage, options.speculation),
             wake.set,
         )
-        loops = Loops(graph, run.store, run.layout, scheduler, run.writer)
-        inputs = InputReader(graph, spark, run.store, scheduler, self._sources, loops)
+        self._loops = Loops(graph, run.store, run.layout, scheduler, run.writer)
+        inputs = InputReader(graph, spark, run.store, scheduler, self._sources, self._loops)
         schemas, plans = dict(facts.schemas), dict(facts.plans)
         self.state = RunState(graph, settings, run, core, scheduler, inputs, schemas, plans, wake=wake)
         self._observer = Observer(self.state)
@@ -211,6 +212,7 @@ class JobMaster:
         now = time.time()
         looked = woken or time.monotonic() >= self._next_look or self._observer.news()
         self._note_sources()
+        self._note_loops()
         if looked:
             self._next_look = time.monotonic() + min(LOOK_SECONDS, self._check_interval)
             self._look(now)
@@ -247,6 +249,11 @@ class JobMaster:
             )
         if found:
             self.state.when_durable.append(partial(self._sources.settled, found))
+
+    def _note_loops(self, every: float = _LOOP_SECONDS) -> None:
+        """How far loops are, for people and for the report."""
+        for progress in self._loops.progress.news(time.monotonic(), every):
+            self.state.note("LoopProgressed", **asdict(progress))
 
     def _note_reads(self) -> None:
         """How often splits were read again, for the report."""
@@ -296,6 +303,7 @@ class JobMaster:
         if isinstance(outcome, act.Fail):
             raise state.last_failure.error if state.last_failure else PipelineFailed(f"it failed: {outcome.cause}")
         self._note_reads()
+        self._note_loops()
         Publisher(state, self._flush, self._exchange.tell).publish_all()
         state.note("RunFinished", stored_bytes=state.stored_bytes())
         self._flush()
@@ -313,6 +321,7 @@ class JobMaster:
         name = "RunInterrupted" if isinstance(error, KeyboardInterrupt) else "RunFailed"
         record = error.to_record() if isinstance(error, RekindleError) else {"message": str(error)[:2000]}
         self._note_reads()
+        self._note_loops(0.0)
         self.state.note(name, error=record)
         self._flush_quietly()
 

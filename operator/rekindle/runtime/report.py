@@ -193,6 +193,7 @@ class ReportFold:
         self._error: Any = None
         self._sources: dict[str, _Source] = {}
         self._sinks: dict[str, _Sink] = {}
+        self._loops: dict[str, dict[str, Any]] = {}
         self._aborted = AbortedAttempts()
         self._lists: dict[str, list[dict[str, Any]]] = {
             "blocks": [],
@@ -215,6 +216,8 @@ class ReportFold:
             self._note(record)
             self._source_note(record)
             self._sink_note(record)
+            if record["note"] == "LoopProgressed":
+                self._loops[record["stage"]] = _pick(record, "stage", "ended", "scopes")
 
     def report(self) -> dict[str, Any]:
         """The report as JSON types."""
@@ -246,6 +249,7 @@ class ReportFold:
             **self._lists,
             "sources": [source.report(self.stages.get(name)) for name, source in self._sources.items()],
             "commits": [self._commit(sink) for name, sink in self._sinks.items() if name in self.stages],
+            "loops": list(self._loops.values()),
             "stages": stages,
             "error": self._error,
         }

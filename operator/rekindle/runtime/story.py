@@ -36,6 +36,14 @@ def _source(record: Mapping[str, Any]) -> str:
     return f"source {record['stage']}: {record['splits']} splits{known}"
 
 
+def _loop(record: Mapping[str, Any]) -> str:
+    scopes = [
+        f"{one['loop']} {one['activations']} activations" + (f", {one['waiting']} wait" if one["waiting"] else "")
+        for one in record["scopes"]
+    ]
+    return f"loop {'has ended' if record['ended'] else 'goes on'}: {'; '.join(scopes)}"
+
+
 def _pipeline_changed(record: Mapping[str, Any]) -> str:
     parts = {"made again": "again", "made anew": "anew", "new": "new", "gone": "gone"}
     told = [f"{how}: {', '.join(record[key])}" for how, key in parts.items() if record[key]]
@@ -49,6 +57,7 @@ def _copies(record: Mapping[str, Any]) -> str:
 _LINES = {
     "StageStarted": lambda r: f"stage {r['stage']}: {r['partitions']} partitions",
     "SourceOpened": _source,
+    "LoopProgressed": _loop,
     "StageWaits": lambda r: f"stage {r['stage']} waits: {r['reason']}",
     "StageFinished": lambda r: f"stage {r['stage']}: finished, {r['rows']} rows, {r['bytes']} bytes",
     "SinkNotCommitted": lambda r: f"sink {r['stage']}: {r['state'].lower()}: {r['reason']}",

@@ -70,6 +70,16 @@ def test_blocks_come_and_go():
             note(T, "StageFinished", stage="delays", rows=5, bytes=9),
             "stage delays: finished, 5 rows, 9 bytes",
         ),
+        (
+            note(
+                T,
+                "LoopProgressed",
+                stage="a",
+                ended=False,
+                scopes=[{"loop": "a", "activations": 7, "waiting": 2}, {"loop": "a.b", "activations": 3, "waiting": 0}],
+            ),
+            "loop goes on: a 7 activations, 2 wait; a.b 3 activations",
+        ),
         (note(T, "ExecutorsLost", executors=["1"], nodes=["127.0.0.2"]), "executors lost on 127.0.0.2"),
         (
             note(T, "PartitionsLost", stage="delays", partitions=[3, 1, 2, 7], reason="gone"),

@@ -17,6 +17,7 @@ from rekindle.runtime.errors import Fenced, PipelineFailed, PipelineMisuse, Stor
 from rekindle.runtime.loops.activation_log import Activation, ActivationLog
 from rekindle.runtime.loops.batches import Batch
 from rekindle.runtime.loops.loop_run import LoopRun
+from rekindle.runtime.loops.progress import LoopProgress, ProgressOfLoops
 from rekindle.runtime.store import Store
 
 
@@ -359,6 +360,31 @@ def test_a_bound_counts_the_activations_of_all_drivers(store):
         run(body, store, first, Log(store, "a"))
     with pytest.raises(PipelineFailed, match="after 3 activations"):
         run(body_of("paths", most_activations=3)[0], store, first, Log(store, "b"))
+
+
+def test_how_far_it_is_is_told_after_each_activation(store):
+    told: list[LoopProgress] = []
+    frames, first = cast(Any, Tables()), cast(Any, body_of("collatz")[1])
+    batches: Any = Batches(store, "a")
+    LoopRun(body_of("collatz")[0], 1, frames, batches, Log(store, "a"), {}, tell=told.append).run(first)
+    assert [progress.ended for progress in told] == [*[False] * (len(told) - 1), True]
+    totals = [sum(scope.activations for scope in progress.scopes) for progress in told]
+    assert totals == [*range(1, len(told)), len(told) - 1]
+    assert [(scope.loop, scope.level) for scope in told[0].scopes] == [("loop", 1), ("loop.halving", 2)]
+    assert told[0].scopes[1].waiting == 1, "what came in waits at the loop within"
+    assert all(scope.attempts > 0 and not scope.waiting for scope in told[-1].scopes)
+
+
+def test_of_a_loop_that_tells_often_the_last_is_taken_now_and_then_and_its_end_at_once():
+    progress = ProgressOfLoops()
+    for stage, ended in (("a", False), ("b", False), ("a", True)):
+        progress.tell(LoopProgress(stage, ended, ()))
+    assert progress.news(10.0, 5.0) == [LoopProgress("a", True, ()), LoopProgress("b", False, ())]
+    progress.tell(LoopProgress("b", False, ()))
+    assert progress.news(14.9, 5.0) == []
+    assert progress.news(15.0, 5.0) == [LoopProgress("b", False, ())]
+    progress.tell(LoopProgress("b", True, ()))
+    assert progress.news(15.1, 5.0) == [LoopProgress("b", True, ())]
 
 
 def test_columns_that_depend_on_the_rows_are_refused(store):

@@ -244,6 +244,19 @@ def test_what_was_read_again_adds_up_over_drivers():
     assert (source["reread"], source["returned"], source["rows"]) == (4, 2, 2)
 
 
+def test_of_a_loop_is_shown_what_it_told_last():
+    def told(activations: int, *, ended: bool) -> dict:
+        one = {"loop": "s", "level": 1, "activations": activations, "waiting": 2, "spilled": 1, "attempts": 3}
+        return note(2.0, "LoopProgressed", stage="s", ended=ended, scopes=[one, {**one, "loop": "s.inner", "level": 2}])
+
+    (loop,) = report(told(4, ended=False), told(9, ended=True))["loops"]
+    assert (loop["stage"], loop["ended"]) == ("s", True)
+    assert [(one["loop"], one["level"], one["activations"]) for one in loop["scopes"]] == [
+        ("s", 1, 9),
+        ("s.inner", 2, 9),
+    ]
+
+
 SINK = note(
     0.0,
     "SinkOpened",

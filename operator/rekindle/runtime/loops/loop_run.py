@@ -9,12 +9,14 @@ when nothing is left to take, the operators find out by the termination protocol
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rekindle.core.loops.entry_operator import EntryOperator
 from rekindle.core.loops.feedback import Data, InputPriority, Item, Side, next_side
+from rekindle.core.loops.head_operator import HeadOperator
 from rekindle.core.loops.termination import Step
 from rekindle.core.loops.termination_attempt import OperatorStatus, TerminationAttempt
 from rekindle.pipeline.distribution import Keyed
@@ -26,6 +28,7 @@ from rekindle.runtime.loops.activation_log import Activation, ActivationLog, Put
 from rekindle.runtime.loops.batches import Batch, BatchStore
 from rekindle.runtime.loops.frames import Frames
 from rekindle.runtime.loops.network import FEEDBACK, INPUT, OUT, Channel, Loop, Network, Node, feedback_name, taken
+from rekindle.runtime.loops.progress import LoopProgress, ScopeProgress
 from rekindle.runtime.loops.shapes import Shapes, check_alike, check_columns
 from rekindle.runtime.loops.states import State
 
@@ -67,6 +70,7 @@ class LoopRun:
         partitions: of states.
         tables: [name of a stage -> its result].
         say: is told what is going on, in words.
+        tell: is told how far it is, after each activation.
     """
 
     def __init__(
@@ -80,8 +84,9 @@ class LoopRun:
         *,
         capacity: int = CAPACITY,
         say: Callable[[str], None] = log.info,
+        tell: Callable[[LoopProgress], None] = lambda progress: None,
     ) -> None:
-        self._body, self._partitions, self._tables, self._say = body, partitions, tables, say
+        self._body, self._partitions, self._tables, self._say, self._tell = body, partitions, tables, say, tell
         self._frames, self._batches, self._log = frames, batches, activations
         first = InputPriority.FEEDBACK_FIRST
         self._priority = first if body.feedback_first else InputPriority.FEEDBACK_FIRST_UNDER_PRESSURE
@@ -92,7 +97,7 @@ class LoopRun:
         self._made = _Made()
         self._names = set[str]()  # of batches that are there
         self._is_taken_in = False
-        self.activations = 0
+        self._activations: Counter[str] = Counter()  # of each loop
 
     def run(self, first: DataFrame) -> DataFrame:
         """The loop's result. `first`: what goes in.
@@ -119,7 +124,8 @@ class LoopRun:
         waiting: dict[tuple[str, str], list[Batch]] = {}
         has_ended = False
         for one in self._log.take_over():
-            self.activations += bool(one.loop)
+            if one.loop:
+                self._activations[one.loop] += 1
             has_ended = has_ended or one.ended
             if one.loop == self._body.name and one.side == INPUT:
                 self._is_taken_in = True
@@ -401,7 +407,7 @@ class LoopRun:
     # -- activations -------------------------------------------------------------------------------------
 
     def _open_activation(self, loop: Loop, side: str, took: int) -> None:
-        self.activations += 1
+        self._activations[loop.body.name] += 1
         self._made = _Made(loop.body.name, side, took)
         bound = self._body.most_activations
         if bound is not None and self.activations > bound:
@@ -421,6 +427,7 @@ class LoopRun:
             self._log.append(Activation(made.loop, made.side, made.took, put, states, output))
             self._output += made.output
             self._remove_leftovers(self._waiting())
+            self._tell(self.progress())
 
     def _finish(self) -> None:
         """What is put out at the end is part of it: a driver that is lost before has put none of it out."""
@@ -428,7 +435,26 @@ class LoopRun:
         self._log.append(Activation(output=tuple(self._last), ended=True))
         self._output += self._last
         self._remove_leftovers(set())
+        self._tell(self.progress(ended=True))
         self._say(f"loop {self._body.name} has ended after {self.activations} activations")
+
+    @property
+    def activations(self) -> int:
+        """Of all loops, under all drivers."""
+        return self._activations.total()
+
+    def progress(self, *, ended: bool = False) -> LoopProgress:
+        """How far it is, and each loop within it."""
+        return LoopProgress(self._body.name, ended, tuple(map(self._scope, self._network.loops.values())))
+
+    def _scope(self, loop: Loop) -> ScopeProgress:
+        name, head = loop.body.name, self._network.heads[loop.body.name].protocol
+        assert isinstance(head, HeadOperator)
+        channels = self._network.entries[name].inputs
+        items = [*loop.channel.memory, *loop.disk, *(item for channel in channels for item in channel.items)]
+        waiting = sum(isinstance(item, Data) for item in items)
+        level = loop.body.scope.level
+        return ScopeProgress(name, level, self._activations[name], waiting, loop.spilled, head.attempt_id)
 
     def _waiting(self) -> set[str]:
         """Names of batches that wait."""

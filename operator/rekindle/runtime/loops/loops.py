@@ -16,6 +16,7 @@ from rekindle.runtime.loops.activation_log import ActivationLog
 from rekindle.runtime.loops.batches import BatchStore, LoopFolder
 from rekindle.runtime.loops.frames import Frames
 from rekindle.runtime.loops.loop_run import LoopRun
+from rekindle.runtime.loops.progress import ProgressOfLoops
 from rekindle.runtime.scheduler import Scheduler
 from rekindle.runtime.store import Store
 
@@ -34,6 +35,7 @@ class Loops:
     ) -> None:
         self._graph, self._store, self._layout = graph, store, layout
         self._scheduler, self._writer = scheduler, writer
+        self.progress = ProgressOfLoops()
 
     def frame(self, stage: Stage, session: SparkSession, inputs: Mapping[str, DataFrame], made_of: MadeOf) -> DataFrame:
         """The result of a stage that is a loop: it runs here, to its end. What it has made of the same inputs before is
@@ -50,6 +52,7 @@ class Loops:
             batches,
             ActivationLog(self._store, f"{folder.prefix}/activations", self._writer),
             {name: inputs[name] for name in tables},
+            tell=self.progress.tell,
         )
         return run.run(inputs[first])
 
