@@ -86,8 +86,8 @@ def some_numbers(split, splits, rows, keys):
 
 if by_chance:
 
-    @pipeline.source_function("id BIGINT, k BIGINT", splits=20, partition_by="k", side_effects=False)
-    def numbers(split, splits):
+    @pipeline.source_function("id BIGINT, k BIGINT", splits=20, partition_by="k", side_effects=False, name="numbers")
+    def numbers_by_split(split, splits):
         """Whole numbers with a key."""
         yield from some_numbers(split, splits, rows, keys)
 

@@ -1,5 +1,5 @@
-"""How far each city of a road is from the first, found by a loop, a city in each activation. Prints how often this driver
-went one road further, the report, and whether the distances are what arithmetic says, as JSON.
+"""How far each city of a road is from the first, found by a loop, a city in each activation. Prints how often this
+driver went one road further, the report, and whether the distances are what arithmetic says, as JSON.
 
 Arguments: cities; seconds that each activation takes; a folder of the driver for the sink.
 """
@@ -17,7 +17,7 @@ from rekindle.pipeline import FileSink, Pipeline
 
 cities, seconds, out = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
 row = "city LONG, km LONG"
-calls = []
+calls: list[None] = []
 pipeline = Pipeline("road", default_partitions=2)
 
 
