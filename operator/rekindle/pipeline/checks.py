@@ -88,6 +88,13 @@ def check_loop(declared: Declaration) -> None:
         raise declared.error(f"takes {len(declared.parameters)} parameters", f"give it {what}, then tables by name")
     if not (isinstance(loop.input, str) and loop.input.isidentifier()):
         raise declared.error(f"iterates over {loop.input!r}", "name the stage whose rows go in")
+    if loop.tables is not None:
+        wanted = len(declared.parameters) - needed
+        if not isinstance(loop.tables, tuple) or not all(isinstance(one, str) for one in loop.tables):
+            raise declared.error(f"has tables={loop.tables!r}", "name stages, such as tables='edges'")
+        if len(loop.tables) != wanted:
+            said = f"has tables={loop.tables!r}, and {wanted} parameters for them"
+            raise declared.error(said, "name a stage for each of these parameters")
     if not isinstance(loop.feedback_first, bool):
         raise declared.error(f"has feedback_first={loop.feedback_first!r}", "feedback_first is True or False")
     if SPARK_PARAMETER in {parameter.name for parameter in declared.parameters}:

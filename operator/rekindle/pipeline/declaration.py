@@ -27,12 +27,14 @@ class Role(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LoopOptions:
     """Of a loop: the stage that it takes in, and whether feedback is a stream beside that; at most how many batches it
-    may take; and whether feedback always goes first."""
+    may take; whether feedback always goes first; and the stages that it reads as tables, where its parameters are not
+    called like them."""
 
     input: str
     own_feedback: bool
     most_activations: int | None = None
     feedback_first: bool = False
+    tables: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,9 @@ class Declaration:
         those that are streams."""
         names = tuple(parameter.name for parameter in self.parameters if parameter.name != SPARK_PARAMETER)
         loop = self.options.loop
-        return names if loop is None else (loop.input, *names[1 + loop.own_feedback :])
+        if loop is None:
+            return names
+        return (loop.input, *(loop.tables if isinstance(loop.tables, tuple) else names[1 + loop.own_feedback :]))
 
     @property
     def main_inputs(self) -> tuple[str, ...]:

@@ -302,6 +302,7 @@ class Pipeline:
         partition_by: str | Sequence[str] | None = None,
         partitions: int | None = None,
         deterministic: bool | None = None,
+        tables: str | Sequence[str] | None = None,
         feedback_first: bool = False,
         most_activations: int | None = None,
         name: str | None = None,
@@ -315,11 +316,12 @@ class Pipeline:
         Args:
             input: the stage whose rows go in.
             partition_by: as of `stage`, like `partitions` and `deterministic`.
+            tables: the stages of the further parameters, in their order, where these are not called like them.
             feedback_first: what was fed back is always read before what comes in; else only while there is much of it.
             most_activations: a loop that takes more batches than this fails; without it there is no bound.
             name: of the stage; the function's name unless given.
         """
-        loop = LoopOptions(input, False, most_activations, feedback_first)
+        loop = LoopOptions(input, False, most_activations, feedback_first, _names(tables))
         return self._loop(loop, partition_by, partitions, deterministic, name)
 
     def iterate_with_feedback(
@@ -330,6 +332,7 @@ class Pipeline:
         partition_by: str | Sequence[str] | None = None,
         partitions: int | None = None,
         deterministic: bool | None = None,
+        tables: str | Sequence[str] | None = None,
         feedback_first: bool = False,
         most_activations: int | None = None,
         name: str | None = None,
@@ -338,7 +341,7 @@ class Pipeline:
 
         As `iterate`, but the function gets the rows that are fed back as a stream of its own, its second parameter.
         """
-        loop = LoopOptions(input, True, most_activations, feedback_first)
+        loop = LoopOptions(input, True, most_activations, feedback_first, _names(tables))
         return self._loop(loop, partition_by, partitions, deterministic, name)
 
     def build(self) -> PipelineGraph:

@@ -270,6 +270,17 @@ def test_a_loop_is_not_speculated_and_explain_says_so_and_draws_its_scopes():
     assert "l_reached_inner_same -.->|feedback| l_reached_inner_input" in text
 
 
+def test_tables_may_be_called_otherwise_than_the_parameters():
+    def body(start, edges):
+        made = start.transform(further, edges)
+        return made, made
+
+    assert pipeline_of(body, tables="roads").build().stage("reached").inputs == ("start", "roads")
+    assert "has tables=(), and 1 parameters for them" in complaint(pipeline_of(body, tables=()))
+    assert "has tables=7" in complaint(pipeline_of(body, tables=7))
+    assert "reads 'streets', which no stage makes" in complaint(pipeline_of(body, tables="streets"))
+
+
 @pytest.mark.parametrize("exchange", ["pipelined", "cached"])
 def test_a_loop_reads_what_is_stored(exchange):
     pipeline = Pipeline("paths")
