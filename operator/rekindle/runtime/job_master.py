@@ -101,6 +101,7 @@ class JobMaster:
         inputs = InputReader(graph, spark, run.store, scheduler, self._sources, self._loops)
         schemas, plans = dict(facts.schemas), dict(facts.plans)
         self.state = RunState(graph, settings, run, core, scheduler, inputs, schemas, plans, wake=wake)
+        self.state.activations = self._loops.progress.activations
         self._observer = Observer(self.state)
         self._actor = Actor(self.state)
         self._held_outputs = HeldMapOutputs(self.state)

@@ -44,6 +44,7 @@ class Observer:
     def __init__(self, state: RunState) -> None:
         self.state = state
         self._replans: Counter[str] = Counter()
+        self._reached: Counter[str] = Counter()  # activations of loops, when they were planned again last
         self._lost_in_vain: Counter[str] = Counter()
         self._times_lost: Counter[ResultPartitionID] = Counter()
         self._told_commits: set[tuple[int, int, ExecutionAttemptID | None]] = set()
@@ -122,7 +123,10 @@ class Observer:
             self._plan_later(run.stage.name, failure.error if failure is not None else error)
 
     def _plan_later(self, stage: str, error: RekindleError) -> None:
-        """Raises `error` where the stage was planned often enough."""
+        """Raises `error` where the stage was planned often enough. Of a loop that has come further it is counted anew."""
+        reached = self.state.activations(stage)
+        if reached > self._reached[stage]:
+            self._reached[stage], self._replans[stage] = reached, 0
         again = self._replans[stage]
         if again == len(_REPLAN_PAUSES):
             raise error

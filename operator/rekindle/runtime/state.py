@@ -50,6 +50,7 @@ class RunState:
         resumed: what this driver did about the loss of the one before, None where there was none.
         first_task_at: when the first task of this driver began, epoch seconds.
         aborted: attempts of this run that have made nothing.
+        activations: of a stage that is a loop, how many there were, under all drivers.
         commits: [stage -> how far its sink is, and why no further]; those that are pending are left out.
     """
 
@@ -75,6 +76,7 @@ class RunState:
     first_task_at: float | None = None
     aborted: AbortedAttempts = field(default_factory=AbortedAttempts)
     commits: dict[str, tuple[CommitState, str]] = field(default_factory=dict)
+    activations: Callable[[str], int] = lambda stage: 0
     wake: threading.Event = field(default_factory=threading.Event)
     when_durable: list[Callable[[], None]] = field(default_factory=list)
     """What is to be done when the journal has taken the records that say why, as to remove something from the store. A

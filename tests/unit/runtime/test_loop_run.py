@@ -17,7 +17,7 @@ from rekindle.runtime.errors import Fenced, PipelineFailed, PipelineMisuse, Stor
 from rekindle.runtime.loops.activation_log import Activation, ActivationLog
 from rekindle.runtime.loops.batches import Batch
 from rekindle.runtime.loops.loop_run import LoopRun
-from rekindle.runtime.loops.progress import LoopProgress, ProgressOfLoops
+from rekindle.runtime.loops.progress import LoopProgress, ProgressOfLoops, ScopeProgress
 from rekindle.runtime.store import Store
 
 
@@ -382,6 +382,9 @@ def test_of_a_loop_that_tells_often_the_last_is_taken_now_and_then_and_its_end_a
     assert progress.news(10.0, 5.0) == [LoopProgress("a", True, ()), LoopProgress("b", False, ())]
     progress.tell(LoopProgress("b", False, ()))
     assert progress.news(14.9, 5.0) == []
+    progress.tell(LoopProgress("b", False, (ScopeProgress("b", 1, 4, 0, 0, 0), ScopeProgress("b.c", 2, 3, 0, 0, 0))))
+    assert (progress.activations("b"), progress.activations("nobody")) == (7, 0)
+    progress.tell(LoopProgress("b", False, ()))
     assert progress.news(15.0, 5.0) == [LoopProgress("b", False, ())]
     progress.tell(LoopProgress("b", True, ()))
     assert progress.news(15.1, 5.0) == [LoopProgress("b", True, ())]

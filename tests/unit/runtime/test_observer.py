@@ -347,3 +347,19 @@ def test_only_plannings_that_fail_one_after_the_other_are_too_many():
         observer.see_stage(run, 11.0)
         run.planned = SimpleNamespace(values="v")
         observer.see_planned(run, None, 12.0)
+
+
+def test_a_loop_that_has_come_further_is_planned_again_as_often_as_at_first():
+    """Else it could lose executors three times in all the hours that it runs."""
+    reached, error = [0], PipelineFailed("an executor was lost")
+    state: Any = SimpleNamespace(activations=lambda stage: reached[0], plan_after={})
+    observer = Observer(state)
+    for _ in range(3):
+        observer._plan_later("loop", error)
+    with pytest.raises(PipelineFailed):
+        observer._plan_later("loop", error)
+    reached[0] = 1
+    for _ in range(3):
+        observer._plan_later("loop", error)
+    with pytest.raises(PipelineFailed):
+        observer._plan_later("loop", error)

@@ -43,10 +43,17 @@ class ProgressOfLoops:
         self._lock = threading.Lock()
         self._told: dict[str, LoopProgress] = {}
         self._taken: dict[str, float] = {}
+        self._reached: dict[str, int] = {}
 
     def tell(self, progress: LoopProgress) -> None:
         with self._lock:
             self._told[progress.stage] = progress
+            self._reached[progress.stage] = sum(scope.activations for scope in progress.scopes)
+
+    def activations(self, stage: str) -> int:
+        """That a loop has told of; of all its scopes, under all drivers."""
+        with self._lock:
+            return self._reached.get(stage, 0)
 
     def news(self, now: float, every: float) -> list[LoopProgress]:
         """What was told and not taken yet: of each loop once in so many seconds, but its end at once. `now`: of a clock
