@@ -123,7 +123,7 @@ class Observer:
             self._plan_later(run.stage.name, failure.error if failure is not None else error)
 
     def _plan_later(self, stage: str, error: RekindleError) -> None:
-        """Raises `error` where the stage was planned often enough. Of a loop that has come further it is counted anew."""
+        """Raises `error` where the stage was planned often enough; of a loop that has come further it counts anew."""
         reached = self.state.activations(stage)
         if reached > self._reached[stage]:
             self._reached[stage], self._replans[stage] = reached, 0
