@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -149,11 +150,18 @@ class Scheduler:
         """That of this thread."""
         return str(self.context.getLocalProperty("spark.jobGroup.id"))
 
-    def jobs_of(self, group: str) -> list[JobView]:
-        """The jobs of a group, as last known."""
+    def job_ids_of(self, group: str) -> list[int]:
+        """Of the jobs of a group that Spark remembers, in ascending order. One call to Java, however many there are."""
+        found = self.context.statusTracker()._jtracker.getJobIdsForGroup(group)
+        return sorted(map(int, re.findall(r"\d+", self._jvm.java.util.Arrays.toString(found))))
+
+    def jobs_of(self, group: str, after: int = -1) -> list[JobView]:
+        """The jobs of a group, as last known; those behind the job `after`."""
         tracker = self.context.statusTracker()
         views: list[JobView] = []
-        for job in tracker.getJobIdsForGroup(group):
+        for job in self.job_ids_of(group):
+            if job <= after:
+                continue
             info = tracker.getJobInfo(job)
             stages = [tracker.getStageInfo(stage) for stage in info.stageIds] if info else []
             is_quiet = (

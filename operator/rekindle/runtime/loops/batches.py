@@ -130,10 +130,10 @@ class BatchStore:
         settings = {**spark_plan.settings_of(written), VERSIONS_PROPERTY: json.dumps({"default": 1})}
         for key, value in settings.items():
             self._scheduler.context.setLocalProperty(key, value)
-        before = {job.job for job in self._scheduler.jobs_of(self._group)}
+        last = max(self._scheduler.job_ids_of(self._group), default=-1)
         rows.collectPartitions(self._scheduler.int_array(range(count)))
         self._scheduler.wait_for_status(_STATUS_SECONDS)
-        if any(job.ran_again for job in self._scheduler.jobs_of(self._group) if job.job not in before):
+        if any(job.ran_again for job in self._scheduler.jobs_of(self._group, after=last)):
             return None
         stored = sum(manifest.rows for manifest in self._manifests(name, count))
         schema = str(frame._jdf.schema().asNullable().json())
