@@ -23,6 +23,7 @@ from rekindle.runtime.journal import Journal, Record
 from rekindle.runtime.layout import RunLayout
 from rekindle.runtime.loops.activation_log import Activation, ActivationLog
 from rekindle.runtime.loops.loops import begin_anew, forget_all
+from rekindle.runtime.loops.progress import ProgressOfLoops
 from rekindle.runtime.observer import Observer
 from rekindle.runtime.open_run import OpenRun, open_run
 from rekindle.runtime.state import RunState
@@ -81,6 +82,7 @@ class Edited:
         master._options, master._attempt = OPTIONS, run.facts.drivers + 1
         master._exchange = SimpleNamespace(tell=lambda now: None)  # type: ignore[assignment]
         master._sources = SimpleNamespace(read=lambda: ())  # type: ignore[assignment]
+        master._loops = SimpleNamespace(progress=ProgressOfLoops())  # type: ignore[assignment]
         return master
 
     def opened(self, graph: PipelineGraph) -> OpenRun:
