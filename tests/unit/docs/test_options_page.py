@@ -84,6 +84,20 @@ def test_the_options_of_a_read():
     assert shown == {name: resolved.get(name, str(value)) for name, value in defaults(Pipeline.read).items()}
 
 
+def test_the_options_of_a_loop():
+    heading = "`@pipeline.iterate(input, *, …)`, `@pipeline.iterate_with_feedback(input, *, …)`"
+    shown = {name: cells[0].strip("`") for name, cells in rows(heading).items()}
+    resolved = {
+        "partition_by": "none",
+        "partitions": "default_partitions",
+        "tables": "none: as the parameters are called",
+        "most_activations": "none",
+        "name": "the function's name",
+    }
+    for method in (Pipeline.iterate, Pipeline.iterate_with_feedback):
+        assert shown == {name: resolved.get(name, str(value)) for name, value in defaults(method).items()}
+
+
 def test_the_options_of_a_pipeline_and_a_file_sink():
     assert rows("`Pipeline(name, *, default_partitions=8)`")["default_partitions"][0] == "`8`"
     assert defaults(Pipeline.__init__) == {"default_partitions": 8}
