@@ -131,7 +131,8 @@ def some_faults(seed: int) -> list[str]:
 
 
 @pytest.mark.requirement("S4-4", "S5-8")
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (2, 3, 4, 5, 6))])
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1, 7))
 def test_what_splits_held_is_committed_once_whatever_is_lost_on_the_way(tmp_path, seed):
     faults = some_faults(seed)
     table = Table(tmp_path, "keyed", "nothing", seconds=0.7, speculation=COPIES)
