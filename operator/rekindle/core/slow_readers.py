@@ -81,20 +81,24 @@ class SplitTimeBasedSlowTaskDetector:
         starts = [_start(vertex.tasks[subtask].representative, one, now) for subtask, one in ended.items()]
         found: list[Slow] = []
         for subtask in sorted(vertex.unfinished) if theirs else ():
-            task, slow = vertex.tasks[subtask], dict[ExecutionAttemptID, str]()
-            for one in task.executions:
-                if not one.state.is_running or one.execution_time(now) < self.options.baseline_lower_bound:
-                    continue
-                read = times.running.get(one.attempt_id)
-                if read is not None:
-                    why = self._by_splits(read, theirs)
-                else:
-                    why = None if subtask in times.finished else self._by_start(one.execution_time(now), starts)
-                if why is not None:
-                    slow[one.attempt_id] = why
+            task = vertex.tasks[subtask]
+            reasons = ((one.attempt_id, self._why(one, times, theirs, starts, now)) for one in task.executions)
+            slow = {attempt: why for attempt, why in reasons if why is not None}
             if slow:
                 found.append((task.id, tuple(slow), next(iter(slow.values()))))
         return found
+
+    def _why(
+        self, one: Execution, times: SourceTimes, theirs: Sequence[float], starts: Sequence[float], now: float
+    ) -> str | None:
+        """Why an attempt is slow, None where it is not. `theirs`, `starts`: of those that have finished."""
+        seconds, read = one.execution_time(now), times.running.get(one.attempt_id)
+        if not one.state.is_running or seconds < self.options.baseline_lower_bound:
+            return None
+        if read is not None:
+            return self._by_splits(read, theirs)
+        has_been_read = one.attempt_id.vertex_id.subtask in times.finished
+        return None if has_been_read else self._by_start(seconds, starts)
 
     def _by_start(self, seconds: float, theirs: Sequence[float]) -> str | None:
         """Why an attempt is slow that has not asked for a split, None where it is not. `theirs`: seconds without."""

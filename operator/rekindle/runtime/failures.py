@@ -121,7 +121,7 @@ def classify_planning_error(error: BaseException, stage: Stage, results: Results
 
     None where the error is the function's own.
     """
-    if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
+    if not is_sparks(error):
         return None
     text = _text_of(error)
     if _is_nowhere(text):
@@ -132,10 +132,15 @@ def classify_planning_error(error: BaseException, stage: Stage, results: Results
     return failure if failure.cause.kind is not FailureKind.TASK else None
 
 
+def is_sparks(error: BaseException) -> bool:
+    """Whether it was raised by Spark, rather than by a function of the user's."""
+    return type(error).__module__.split(".")[0] in ("py4j", "pyspark")
+
+
 def is_raised_by_a_task(error: BaseException) -> bool:
     """Whether an error of Spark's tells of what was raised in a task: of no executor, space, store or result that was
     lost, nor of a job that was cancelled."""
-    if type(error).__module__.split(".")[0] not in ("py4j", "pyspark"):
+    if not is_sparks(error):
         return False
     text = _text_of(error)
     said = _most_recent(text).split("\n", 1)[0]

@@ -51,8 +51,7 @@ class RunLayout:
 
     def folders(self) -> tuple[str, ...]:
         """All folders of the run, on all volumes, relative to the root."""
-        volumes = range(self.volumes if self.volumes > 1 else 0)
-        return (self.prefix, *(f"{volume_folder(volume)}/{self.prefix}" for volume in volumes))
+        return everywhere(self.prefix, self.volumes)
 
     @property
     def journal(self) -> str:
@@ -95,6 +94,16 @@ class RunLayout:
     def data_folders(self, stage: str) -> tuple[str, ...]:
         """All folders that attempts of `stage` may have written to, relative to the root."""
         return tuple(dict.fromkeys(self.data(stage, volume) for volume in range(self.volumes)))
+
+
+def on_volumes(folder: str, volumes: int) -> tuple[str, ...]:
+    """Where data of a folder lies: on each volume, or in the store itself where that is one."""
+    return tuple(f"{volume_folder(one)}/{folder}" for one in range(volumes)) if volumes > 1 else (folder,)
+
+
+def everywhere(folder: str, volumes: int) -> tuple[str, ...]:
+    """A folder, and where its data lies."""
+    return tuple(dict.fromkeys((folder, *on_volumes(folder, volumes))))
 
 
 def manifest_name(partition: int, version: int) -> str:

@@ -60,7 +60,7 @@ def plan_stage(
         PipelineMisuse: a result that cannot be stored, or not in these partitions.
     """
     frame = storable.distribute(result, stage)
-    storable.check_schema(stage, frame.schema)
+    storable.check_schema(stage.name, frame.schema)
     sink = sink_of(stage)
     folders = () if sink is None else tuple(sink.hive_partitions)
     if sink is not None:

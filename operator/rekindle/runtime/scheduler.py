@@ -207,7 +207,7 @@ class Scheduler:
         """The stages of the jobs of a group, as last known, every attempt."""
         tracker = self.context.statusTracker()
         views: list[StageView] = []
-        for job in tracker.getJobIdsForGroup(group):
+        for job in self.job_ids_of(group):
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info else ():
                 views += self._attempts(int(stage))

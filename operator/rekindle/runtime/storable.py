@@ -29,7 +29,7 @@ def distribute(frame: DataFrame, stage: Stage) -> DataFrame:
     match stage.distribution:
         case Pointwise() | Assigned():
             return frame
-        case Keyed(keys=keys, partitions=partitions):
+        case Keyed(keys=keys) as keyed:
             missing = [key for key in keys if key not in frame.columns]
             if missing:
                 raise PipelineMisuse(
@@ -37,33 +37,38 @@ def distribute(frame: DataFrame, stage: Stage) -> DataFrame:
                     remedy="partition by columns of the DataFrame the stage returns",
                     stage=stage.name,
                 )
-            return frame.repartition(partitions, *(column(frame, key) for key in keys))
+            return by_keys(frame, keyed)
         case other:
             return frame.repartition(other.partitions)
 
 
-def check_schema(stage: Stage, schema: StructType) -> None:
-    """Raises PipelineMisuse for a result that cannot be stored, naming the column and the remedy."""
+def by_keys(frame: DataFrame, keyed: Keyed) -> DataFrame:
+    """`frame` hash partitioned."""
+    return frame.repartition(keyed.partitions, *(column(frame, key) for key in keyed.keys))
+
+
+def check_schema(stage: str, schema: StructType) -> None:
+    """Raises PipelineMisuse for a result of a stage that cannot be stored, naming the column and the remedy."""
     if not schema.fields:
         raise PipelineMisuse(
-            f"stage {stage.name}: its result has no columns, so its rows cannot be stored",
+            f"stage {stage}: its result has no columns, so its rows cannot be stored",
             remedy="return at least one column",
-            stage=stage.name,
+            stage=stage,
         )
     seen: set[str] = set()
     for field in schema.fields:
         if field.name.lower() in seen:
             raise PipelineMisuse(
-                f"stage {stage.name}: its result has two columns {field.name!r}",
+                f"stage {stage}: its result has two columns {field.name!r}",
                 remedy="rename or drop one (after a join: join on the column's name, or use .alias)",
-                stage=stage.name,
+                stage=stage,
             )
         seen.add(field.name.lower())
         if _unsupported(field.dataType) or _without_own_fields(field.dataType):
             raise PipelineMisuse(
-                f"stage {stage.name}: column {field.name!r} of type {field.dataType.simpleString()} cannot be stored",
+                f"stage {stage}: column {field.name!r} of type {field.dataType.simpleString()} cannot be stored",
                 remedy="cast it (for example to string or binary) or drop it before the stage returns",
-                stage=stage.name,
+                stage=stage,
             )
 
 

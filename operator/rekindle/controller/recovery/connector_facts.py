@@ -27,13 +27,13 @@ def at_their_end(known: Sequence[SinkStatus], told: Iterable[WireSink], why: str
     """Sinks that were known, and what a driver told of them at its end; `why`: it has failed."""
     found = {one.name: one for one in known}
     for one in sink_statuses(told):
-        before = found.get(one.name)
-        is_known = before is not None and before.commit == one.commit
-        reasons = {"reason": before.reason if before is not None else ""}
-        reasons["commit_reason"] = before.commit_reason if before is not None and is_known else ""
-        if one.commit in (CommitState.REFUSED, CommitState.FAILED) and not is_known:
-            reasons["commit_reason"] = why[:MOST_REASON]
-        found[one.name] = one.model_copy(update=reasons)
+        reason = commit_reason = ""
+        if one.commit in (CommitState.REFUSED, CommitState.FAILED):
+            commit_reason = why[:MOST_REASON]
+        if before := found.get(one.name):
+            reason = before.reason
+            commit_reason = before.commit_reason if before.commit == one.commit else commit_reason
+        found[one.name] = one.model_copy(update={"reason": reason, "commit_reason": commit_reason})
     return list(found.values())[:MOST_CONNECTORS]
 
 

@@ -7,20 +7,17 @@ import logging
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rekindle.api.storage import volume_folder
-from rekindle.pipeline.distribution import Assigned, Keyed
-from rekindle.pipeline.exchange import ExchangeMode
-from rekindle.pipeline.stage import Stage
+from rekindle.pipeline.distribution import Keyed
 from rekindle.runtime import relations, spark_plan, storable
 from rekindle.runtime.by_value import by_value
 from rekindle.runtime.errors import EnvironmentProblem, InputLost, StoreRefused
 from rekindle.runtime.failures import is_indeterminate
-from rekindle.runtime.layout import manifest_name
+from rekindle.runtime.layout import manifest_name, on_volumes
 from rekindle.runtime.manifest import Manifest
 from rekindle.runtime.scheduler import Scheduler
-from rekindle.runtime.storable import column, parsed_schema
+from rekindle.runtime.storable import parsed_schema
 from rekindle.runtime.store import Store
 from rekindle.runtime.task import RESULT_SCHEMA, VERSIONS_PROPERTY, WriterSpec, make_writer
 
@@ -69,8 +66,7 @@ class LoopFolder:
 
     def rows(self) -> tuple[str, ...]:
         """Of all batches, on each volume."""
-        folders = [f"{volume_folder(volume)}/" for volume in range(self.volumes)] if self.volumes > 1 else [""]
-        return tuple(f"{folder}{self.prefix}/rows" for folder in folders)
+        return on_volumes(f"{self.prefix}/rows", self.volumes)
 
     def data(self, batch: str) -> tuple[str, ...]:
         """On each volume."""
@@ -119,10 +115,8 @@ class BatchStore:
     def _written(self, name: str, frame: DataFrame, distribution: Keyed | None) -> Batch | None:
         """None where map outputs were made twice."""
         self._scheduler.enter_group(self._group, f"loop {self._stage}: {name}")  # a function may have left it
-        storable.check_schema(_as_stage(self._stage), frame.schema)
-        laid_out = frame
-        if distribution is not None:
-            laid_out = frame.repartition(distribution.partitions, *(column(frame, key) for key in distribution.keys))
+        storable.check_schema(self._stage, frame.schema)
+        laid_out = frame if distribution is None else storable.by_keys(frame, distribution)
         by_position = laid_out.toDF(*(f"c{position}" for position in range(len(frame.columns))))
         written = by_position.mapInArrow(by_value(make_writer(self._spec(name, frame.columns))), RESULT_SCHEMA)
         rows = written._jdf.javaToPython()
@@ -191,26 +185,3 @@ class BatchStore:
             columns=tuple(columns),
             signature=None,
         )
-
-
-def _as_stage(name: str) -> Stage:
-    """For errors about columns."""
-
-    def never(*_: Any) -> DataFrame:
-        raise AssertionError("a batch has no function")
-
-    return Stage(
-        name=name,
-        fn=never,
-        inputs=(),
-        description="",
-        distribution=Assigned(1),
-        partitions=1,
-        exchange=ExchangeMode.BLOCKING,
-        deterministic=None,
-        speculation=False,
-        sink=None,
-        broadcast=frozenset(),
-        is_source=False,
-        takes_spark=False,
-    )

@@ -17,6 +17,10 @@ Columns = list[tuple[str, str]]
 """[(name, type)], as Spark says it; what may be null does not count."""
 
 
+def names_of(columns: Columns) -> list[str]:
+    return [name for name, _ in columns]
+
+
 class Frames:
     """Of one session.
 

@@ -23,10 +23,10 @@ from rekindle.pipeline.distribution import Keyed
 from rekindle.pipeline.loops.body import LoopBody
 from rekindle.pipeline.loops.operators import AtEnd, Entry, Transform, Union, Update
 from rekindle.runtime.errors import PipelineFailed, RekindleError
-from rekindle.runtime.failures import is_raised_by_a_task, said_by, user_error
+from rekindle.runtime.failures import is_raised_by_a_task, is_sparks, said_by, user_error
 from rekindle.runtime.loops.activation_log import Activation, ActivationLog, Put
 from rekindle.runtime.loops.batches import Batch, BatchStore
-from rekindle.runtime.loops.frames import Frames
+from rekindle.runtime.loops.frames import Frames, names_of
 from rekindle.runtime.loops.network import FEEDBACK, INPUT, OUT, Channel, Loop, Network, Node, feedback_name, taken
 from rekindle.runtime.loops.progress import LoopProgress, ScopeProgress
 from rekindle.runtime.loops.shapes import Shapes, check_alike, check_columns
@@ -198,7 +198,7 @@ class LoopRun:
             self._send(node, found[0])
         else:
             assert node.operator is not None
-            names = [name for name, _ in self._shapes.columns(node.operator)]
+            names = names_of(self._shapes.columns(node.operator))
             frames = [self._frames.in_order(self._frame(rows), names) for rows in found]
             self._send(node, Rows(self._frames.union(frames), is_last=any(rows.is_last for rows in found)))
 
@@ -212,10 +212,10 @@ class LoopRun:
             return False
         loop.last = side
         if side is Side.FEEDBACK:
-            self._take(node, loop, feedback_name(loop), [*loop.taken(self._capacity)], FEEDBACK)
+            self._take(node, loop, feedback_name(loop), taken(loop, self._capacity), FEEDBACK)
         else:
             assert channel is not None
-            self._take(node, loop, channel.name, [*taken(channel.items, self._capacity)], INPUT)
+            self._take(node, loop, channel.name, taken(channel, self._capacity), INPUT)
         return True
 
     def _take(self, node: Node, loop: Loop, channel: str, items: Sequence[Item[Rows]], side: str) -> None:
@@ -233,11 +233,10 @@ class LoopRun:
         """As one batch. What is fed back has its columns in the order of what came in, where both are one stream."""
         entries = [one for one in loop.body.operators if isinstance(one, Entry)]
         entry = next(one for one in entries if (one.gives_input if side == INPUT else one.gives_feedback))
-        shape = self._shapes.columns(entry)
-        if len(rows) == 1 and self._frames.columns(self._frame(rows[0])) == shape:
-            return rows[0]
-        names = [name for name, _ in shape]
-        return Rows(self._frames.union([self._frames.in_order(self._frame(one), names) for one in rows]))
+        shape, frames = self._shapes.columns(entry), [self._frame(one) for one in rows]
+        if len(rows) == 1 and self._frames.columns(frames[0]) == shape:
+            return Rows(frames[0], rows[0].batch)
+        return Rows(self._frames.union([self._frames.in_order(frame, names_of(shape)) for frame in frames]))
 
     def _deliver(self, node: Node, channel: str, item: Item[Rows]) -> None:
         if isinstance(item, TerminationAttempt):
@@ -283,7 +282,7 @@ class LoopRun:
                 made = self._called(node.operator, self._frame(rows), *(self._tables[name] for name in tables))
                 shape = self._shapes.columns(node.operator)
                 check_alike(node.operator, self._frames.columns(made), shape)
-                made = self._frames.in_order(made, [name for name, _ in shape])
+                made = self._frames.in_order(made, names_of(shape))
                 self._send(node, Rows(made, is_last=rows.is_last))
             case Update() as update:
                 self._update(node, update, rows)
@@ -311,15 +310,15 @@ class LoopRun:
         loop = channel.to.loop
         assert rows.batch is not None
         assert loop is not None
-        channel.items.append(Data(rows))
+        channel.items.append(Data(Rows(batch=rows.batch)))
         self._made.put.append(Put(loop.body.name, INPUT, rows.batch))
 
     def _feed_back(self, loop: Loop, rows: Rows) -> None:
-        stored = self._stored("feedback", rows)
-        assert stored.batch is not None
-        if stored.batch.rows:
-            loop.put(Data(stored))
-            self._made.put.append(Put(loop.body.name, FEEDBACK, stored.batch))
+        batch = self._stored("feedback", rows).batch
+        assert batch is not None
+        if batch.rows:
+            loop.put(Data(Rows(batch=batch)))
+            self._made.put.append(Put(loop.body.name, FEEDBACK, batch))
 
     def _put_out(self, rows: Rows) -> None:
         batch = self._stored("output", rows).batch
@@ -333,7 +332,7 @@ class LoopRun:
         columns = self._shapes.columns(update)
         check_columns(update, self._frames.columns(changed), columns)
         said = f"{self._where}: update {update.name!r} returns a row whose key '{{}}' is null"
-        changed = self._frames.with_keys(changed, update.keys, [name for name, _ in columns], said)
+        changed = self._frames.with_keys(changed, update.keys, names_of(columns), said)
         batch = self._written(node.name, changed, Keyed(update.keys, self._partitions))
         if not batch.rows:
             return
@@ -389,7 +388,7 @@ class LoopRun:
         except RekindleError:
             raise
         except Exception as error:
-            if _is_sparks(error) and not is_raised_by_a_task(error):
+            if is_sparks(error) and not is_raised_by_a_task(error):
                 raise
             raise user_error(self._body.name, error, where=f"{self._where} of {operator.name!r}") from error
         if not self._frames.is_frame(made):
@@ -463,7 +462,3 @@ class LoopRun:
         items += [item for entry in entries for channel in entry.inputs for item in channel.items]
         rows = [item.value for item in items if isinstance(item, Data)]
         return {one.batch.name for one in rows if one.batch is not None}
-
-
-def _is_sparks(error: BaseException) -> bool:
-    return type(error).__module__.split(".")[0] in ("py4j", "pyspark")

@@ -7,11 +7,10 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from rekindle.api.storage import volume_folder
 from rekindle.pipeline.fingerprint import stage_fingerprint
 from rekindle.pipeline.graph import PipelineGraph
 from rekindle.pipeline.stage import Stage
-from rekindle.runtime.layout import RunLayout
+from rekindle.runtime.layout import RunLayout, everywhere
 from rekindle.runtime.loops.activation_log import ActivationLog
 from rekindle.runtime.loops.batches import BatchStore, LoopFolder
 from rekindle.runtime.loops.frames import Frames
@@ -86,6 +85,5 @@ def _of(store: Store, layout: RunLayout, stage: str) -> list[str]:
 
 def _delete(store: Store, layout: RunLayout, folder: str) -> None:
     """On all volumes."""
-    volumes = range(layout.volumes if layout.volumes > 1 else 0)
-    for volume in ("", *(f"{volume_folder(number)}/" for number in volumes)):
-        store.delete(f"{volume}{folder}")
+    for one in everywhere(folder, layout.volumes):
+        store.delete(one)

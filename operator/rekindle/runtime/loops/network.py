@@ -40,6 +40,13 @@ class Channel:
     sides: set[str] = field(default_factory=set)
     items: deque[Item[Any]] = field(default_factory=deque)
 
+    def first(self) -> Item[Any] | None:
+        """What is read next."""
+        return self.items[0] if self.items else None
+
+    def take(self) -> Item[Any]:
+        return self.items.popleft()
+
 
 @dataclass
 class Node:
@@ -81,16 +88,14 @@ class Loop:
         """Feed it back. Never waits."""
         self._follow(self.channel.put(item))
 
-    def taken(self, most: int) -> Iterator[Item[Any]]:
-        """The first item, and those behind it where all are data."""
-        for number in range(most):
-            if not self.channel.memory or (number and not isinstance(self.channel.memory[0], Data)):
-                return
-            item, buffered = self.channel.take()
-            self._follow(buffered)
-            yield item
-            if not isinstance(item, Data):
-                return
+    def first(self) -> Item[Any] | None:
+        """What is read next, if it is in memory."""
+        return self.channel.memory[0] if self.channel.memory else None
+
+    def take(self) -> Item[Any]:
+        item, buffered = self.channel.take()
+        self._follow(buffered)
+        return item
 
     def _follow(self, buffered: Buffered[Any]) -> None:
         """Rows are stored before they are fed back, so to spill them is to keep their name elsewhere."""
@@ -177,15 +182,12 @@ def _connected(name: str, to: Node) -> Channel:
     return channel
 
 
-def taken(items: deque[Item[Any]], most: int) -> Iterator[Item[Any]]:
-    """The same from a channel."""
-    for number in range(most):
-        if not items or (number and not isinstance(items[0], Data)):
-            return
-        item = items.popleft()
-        yield item
-        if not isinstance(item, Data):
-            return
+def taken(source: Channel | Loop, most: int) -> list[Item[Any]]:
+    """The first item, and those behind it where all are data. There must be one."""
+    items = [source.take()]
+    while isinstance(items[-1], Data) and len(items) < most and isinstance(source.first(), Data):
+        items.append(source.take())
+    return items
 
 
 def feedback_name(loop: Loop) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rekindle.runtime.loops.batches import Batch, BatchStore
-from rekindle.runtime.loops.frames import Frames
+from rekindle.runtime.loops.frames import Frames, names_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -57,4 +57,4 @@ class State:
         if self.base is None:
             return empty
         found = frames.overlaid(self.keys, [batches.read(one) for one in self.batches])
-        return frames.in_order(found, [name for name, _ in frames.columns(empty)])
+        return frames.in_order(found, names_of(frames.columns(empty)))
