@@ -60,6 +60,12 @@ RULES = (
         "recovery.storage: write either claimName or claimTemplate",
     ),
     Rule(
+        "recovery.storage",
+        "!has(self.recovery) || !has(self.recovery.storage) || !has(self.recovery.storage.claimName)"
+        " || !has(self.recovery.storage.whenCompleted) || self.recovery.storage.whenCompleted != 'Delete'",
+        "recovery.storage: whenCompleted: Delete is for claimTemplate; a claim that was brought stays",
+    ),
+    Rule(
         "speculation.enabled",
         "!has(self.workload) || self.workload != 'Streaming' || !has(self.speculation)"
         " || !has(self.speculation.enabled) || !self.speculation.enabled",
